@@ -1,0 +1,87 @@
+"""How many tokens something is, and how we know.
+
+A number without its source is a guess that looks like a fact, so every estimate says
+where it comes from. Today: what a provider reported, and `pi`, the original's rule
+(characters / 4), with which the reference vectors agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pi_nb.js import dumps, utf16_len
+from pi_nb.messages import (
+    AgentMessage,
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    Content,
+    CustomMessage,
+    ImageContent,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
+
+IMAGE_UNITS = 4_800
+"""UTF-16 units that an image counts as, whatever its size (rule 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number of tokens and its source: `provider`, `provider+estimate`, or `pi`."""
+
+    tokens: int
+    source: str
+
+    def __str__(self) -> str:
+        return f"{'' if self.source == 'provider' else '≈'}{self.tokens:,} ({self.source})"
+
+
+def estimate_tokens(message: AgentMessage) -> int:
+    """Tokens of one message by rule `pi`: UTF-16 units / 4, rounded up (rule 3)."""
+    return -(-_units(message) // 4)
+
+
+def _units(message: AgentMessage) -> int:
+    match message:
+        case UserMessage() | CustomMessage() | ToolResultMessage():
+            return _content_units(message.content)
+        case AssistantMessage():
+            total = 0
+            for block in message.content:
+                if isinstance(block, TextContent):
+                    total += utf16_len(block.text)
+                elif isinstance(block, ThinkingContent):
+                    total += utf16_len(block.thinking)
+                elif isinstance(block, ToolCall):
+                    total += utf16_len(block.name) + utf16_len(dumps(block.arguments))
+            return total
+        case BashExecutionMessage():
+            return utf16_len(message.command) + utf16_len(message.output)
+        case BranchSummaryMessage() | CompactionSummaryMessage():
+            return utf16_len(message.summary)
+        case _:
+            return 0
+
+
+def _content_units(content: Content) -> int:
+    if isinstance(content, str):
+        return utf16_len(content)
+    return sum(
+        utf16_len(block.text)
+        if isinstance(block, TextContent)
+        else IMAGE_UNITS
+        if isinstance(block, ImageContent)
+        else 0
+        for block in content
+    )
+
+
+def estimate_all(messages: Iterable[AgentMessage]) -> Estimate:
+    """The sum over messages by rule `pi`."""
+    return Estimate(sum(map(estimate_tokens, messages)), "pi")
