@@ -10,16 +10,14 @@ and loads no widget library.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0"
 
 # Where each public name lives. `tests/test_public_names.py` resolves every one of them.
 _WHERE: dict[str, str] = {}
 
-__all__ = sorted(
-    ["__version__", "load_ipython_extension", "unload_ipython_extension", *_WHERE]
-)
+__all__ = sorted(["__version__", "load_ipython_extension", "unload_ipython_extension", *_WHERE])
 
 
 def __getattr__(name: str) -> Any:

@@ -23,16 +23,13 @@ class Html(str):
 
 def text(value: object) -> Html:
     """Any value as text. An `Html` passes through."""
-    return (
-        value if isinstance(value, Html) else Html(_escape(scrub(str(value)), quote=True))
-    )
+    return value if isinstance(value, Html) else Html(_escape(scrub(str(value)), quote=True))
 
 
 def element(name: str, *children: object, **attributes: str) -> Html:
     """`<name a="b">children</name>`; a trailing `_` in an attribute's name is dropped."""
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
-        for key, value in attributes.items()
+        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items()
     )
     return Html(f"<{name}{given}>{''.join(map(text, children))}</{name}>")
 

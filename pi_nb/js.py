@@ -70,7 +70,5 @@ def dumps(value: Any) -> str:
 def _text(text: str) -> str:
     written = json.dumps(text, ensure_ascii=False)
     if any("\ud800" <= char <= "\udfff" for char in written):
-        written = "".join(
-            f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in written
-        )
+        written = "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in written)
     return written

@@ -66,9 +66,7 @@ class UnknownContent(Wire):
 
 def _known(*tags: str) -> Any:
     def tag(value: Any) -> str:
-        found = (
-            value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-        )
+        found = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
         return found if found in tags else "unknown"
 
     return Discriminator(tag)
@@ -181,9 +179,7 @@ class AssistantMessage(Wire):
     @property
     def text(self) -> str:
         """The text blocks joined, thinking and calls left out."""
-        return "\n".join(
-            b.text for b in self.content if isinstance(b, TextContent) and b.text
-        )
+        return "\n".join(b.text for b in self.content if isinstance(b, TextContent) and b.text)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -321,9 +317,7 @@ def user(
 ) -> UserMessage:
     """A user message of one text block and the images after it."""
     blocks: tuple[UserBlock, ...] = (TextContent(text=text), *images)
-    return UserMessage(
-        content=blocks, timestamp=now_ms() if timestamp is None else timestamp
-    )
+    return UserMessage(content=blocks, timestamp=now_ms() if timestamp is None else timestamp)
 
 
 def blocks_of(content: Content) -> tuple[UserBlock, ...]:
@@ -363,11 +357,7 @@ def bash_execution_to_text(message: BashExecutionMessage) -> str:
     elif message.exit_code:
         lines.append(f"It ended with exit code {message.exit_code}.")
     if message.truncated:
-        where = (
-            f" The whole is in {message.full_output_path}."
-            if message.full_output_path
-            else ""
-        )
+        where = f" The whole is in {message.full_output_path}." if message.full_output_path else ""
         lines.append(f"The output was cut.{where}")
     return "\n".join(lines)
 
@@ -382,9 +372,7 @@ def to_llm(message: AgentMessage) -> LlmMessage | None:
                 return None
             return user(bash_execution_to_text(message), timestamp=message.timestamp)
         case CustomMessage():
-            return UserMessage(
-                content=blocks_of(message.content), timestamp=message.timestamp
-            )
+            return UserMessage(content=blocks_of(message.content), timestamp=message.timestamp)
         case BranchSummaryMessage():
             text = f"{BRANCH_PREFIX}{message.summary}{BRANCH_SUFFIX}"
             return user(text, timestamp=message.timestamp)

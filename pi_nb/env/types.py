@@ -119,9 +119,7 @@ class FileSystem(Protocol):
         """Make the folder and those above it; one that exists is fine."""
         ...
 
-    async def remove(
-        self, path: str, *, recursive: bool = False
-    ) -> Result[None, FileError]: ...
+    async def remove(self, path: str, *, recursive: bool = False) -> Result[None, FileError]: ...
 
 
 class Shell(Protocol):

@@ -40,9 +40,7 @@ class MessageUpdate(Event):
     _message: Callable[[], AssistantMessage] = PrivateAttr()
 
     @classmethod
-    def of(
-        cls, event: StreamEvent, message: Callable[[], AssistantMessage]
-    ) -> MessageUpdate:
+    def of(cls, event: StreamEvent, message: Callable[[], AssistantMessage]) -> MessageUpdate:
         update = cls.model_construct(type="message_update", event=event)
         update._message = message
         return update
