@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 from pydantic import PrivateAttr
 
-from pi_nb.loop.types import ToolResult
 from pi_nb.messages import AgentMessage, AssistantMessage, ToolResultMessage
 from pi_nb.models.types import StreamEvent
 from pi_nb.wire import Wire
+
+from .types import ToolResult
 
 
 class Event(Wire):
