@@ -7,8 +7,12 @@ is told by a callback.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Aborted(Exception):
@@ -19,27 +23,38 @@ class AbortSignal:
     """One run's wish to stop. It belongs to that run alone and is never cleared."""
 
     def __init__(self) -> None:
-        self._event = threading.Event()
-        self._lock = threading.Lock()
+        # Re-entrant, and no Event inside: an interrupt handler may call `abort` while the
+        # same thread is in the middle of any of these methods.
+        self._lock = threading.RLock()
+        self._aborted = False
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._next = 0
         self.reason = ""
 
     @property
     def aborted(self) -> bool:
-        return self._event.is_set()
+        return self._aborted
 
     def abort(self, reason: str = "aborted by user") -> None:
-        """Set the signal. The second and later calls do nothing. Any thread may call it."""
+        """Set the signal. The second and later calls do nothing. Any thread may call it.
+
+        Raises:
+            ExceptionGroup: callbacks failed; the signal is set and the others were told.
+        """
         with self._lock:
-            if self._event.is_set():
+            if self._aborted:
                 return
             self.reason = reason
-            self._event.set()
-            callbacks = list(self._callbacks.values())
-            self._callbacks.clear()
-        for callback in callbacks:
-            callback()
+            self._aborted = True
+            keys = list(self._callbacks)
+        failed: list[Exception] = []
+        for key in keys:
+            try:
+                self._tell(key)
+            except Exception as error:
+                failed.append(error)
+        if failed:
+            raise ExceptionGroup("callbacks of an abort failed", failed)
 
     def on_abort(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back once, from the aborting thread; at once if it is already set.
@@ -48,12 +63,18 @@ class AbortSignal:
             A function that takes the callback back.
         """
         with self._lock:
-            if not self._event.is_set():
-                key = self._next = self._next + 1
-                self._callbacks[key] = callback
-                return lambda: self._forget(key)
-        callback()
-        return lambda: None
+            key = self._next = self._next + 1
+            self._callbacks[key] = callback
+        # Asked after it was put down: an abort in between has either told it or left it.
+        if self._aborted:
+            self._tell(key)
+        return lambda: self._forget(key)
+
+    def _tell(self, key: int) -> None:
+        with self._lock:
+            callback = self._callbacks.pop(key, None)
+        if callback is not None:
+            callback()
 
     def _forget(self, key: int) -> None:
         with self._lock:
@@ -72,8 +93,8 @@ class AbortSignal:
         seen = asyncio.Event()
 
         def wake() -> None:
-            # The loop may be gone when a late abort arrives; then nobody waits any more.
-            if not loop.is_closed():
+            # The loop may be closed when a late abort arrives; then nobody waits any more.
+            with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(seen.set)
 
         forget = self.on_abort(wake)
@@ -81,3 +102,32 @@ class AbortSignal:
             await seen.wait()
         finally:
             forget()
+
+
+async def unless_aborted(work: Awaitable[T], signal: AbortSignal) -> T:
+    """The result of `work`, which is cancelled when the signal is set.
+
+    Work that was done before the abort arrived keeps its result. It is waited for until it
+    has cleaned up after itself, so nothing of it runs on.
+
+    Raises:
+        Aborted: the signal came first.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(work)
+
+    def stop() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing runs on it
+            loop.call_soon_threadsafe(task.cancel)
+
+    forget = signal.on_abort(stop)
+    try:
+        await asyncio.wait({task})
+    finally:
+        forget()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+    if task.cancelled() and signal.aborted:
+        raise Aborted(signal.reason)
+    return task.result()

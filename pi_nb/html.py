@@ -6,10 +6,20 @@ here is an `Html`, and only an `Html` goes into another one unescaped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape as _escape
 
+from pi_nb.text import fence as fence
 from pi_nb.text import scrub
+
+# Control characters have pictures of their own; tab and line feed are themselves.
+_PICTURES = {code: 0x2400 + code for code in range(0x20) if code not in b"\t\n"} | {0x7F: 0x2421}
+
+# Browsers drop these inside a URL before they look at its scheme.
+_IGNORED = re.compile(r"[\x00-\x20\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
+_SCHEME = re.compile(r"(?:https?://|mailto:|#|data:image/(?:png|jpeg|gif|webp);base64,)", re.I)
+_VOID = frozenset({"br", "col", "hr", "img", "input"})
 
 
 class Html(str):
@@ -22,15 +32,36 @@ class Html(str):
 
 
 def text(value: object) -> Html:
-    """Any value as text. An `Html` passes through."""
-    return value if isinstance(value, Html) else Html(_escape(scrub(str(value)), quote=True))
+    """Any value as text, its control characters made visible. An `Html` passes through."""
+    return value if isinstance(value, Html) else Html(_quoted(value))
+
+
+def _quoted(value: object) -> str:
+    return _escape(scrub(str(value)).translate(_PICTURES), quote=True)
+
+
+def url(value: str) -> str | None:
+    """The URL if a page may hold it: http, https, mailto, a fragment, a picture's data.
+
+    Control and invisible characters are taken out first: `java\\x01script:` is one word to
+    a browser. Anything else, relative paths too, is None.
+    """
+    bare = _IGNORED.sub("", value)
+    return bare if _SCHEME.match(bare) else None
 
 
 def element(name: str, *children: object, **attributes: str) -> Html:
-    """`<name a="b">children</name>`; a trailing `_` in an attribute's name is dropped."""
-    given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items()
-    )
+    """`<name a="b">children</name>`; a trailing `_` in an attribute's name is dropped.
+
+    An attribute that holds a URL is left out where `url` refuses it.
+    """
+    given = ""
+    for key, value in attributes.items():
+        checked = url(value) if key in ("href", "src") else value
+        if checked is not None:
+            given += f' {key.rstrip("_").replace("_", "-")}="{_quoted(checked)}"'
+    if name in _VOID:
+        return Html(f"<{name}{given}>")
     return Html(f"<{name}{given}>{''.join(map(text, children))}</{name}>")
 
 
@@ -49,13 +80,3 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> Html:
             *(element("tr", *(element("td", cell) for cell in row)) for row in rows),
         ),
     )
-
-
-def fence(code: str, language: str = "") -> str:
-    """A fenced Markdown block that its content cannot close."""
-    longest = run = 0
-    for char in code:
-        run = run + 1 if char == "`" else 0
-        longest = max(longest, run)
-    mark = "`" * max(3, longest + 1)
-    return f"{mark}{language}\n{scrub(code)}\n{mark}"

@@ -11,6 +11,18 @@ _lock = threading.Lock()
 _last = 0
 
 
+def _start_afresh() -> None:
+    global _lock, _last
+    _lock = threading.Lock()
+    _last = 0
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked child would count up from the same number as its parent, and wait for ever
+    # on a lock that a thread held which the child does not have.
+    os.register_at_fork(after_in_child=_start_afresh)
+
+
 def now_ms() -> int:
     """Milliseconds since 1970, the unit of every timestamp in messages and v4 sessions."""
     return time.time_ns() // 1_000_000

@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+import re
+from typing import Any, SupportsFloat
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def utf16_len(text: str) -> int:
     """UTF-16 code units: one for `中`, two for `😀`, one for a lone surrogate."""
-    if text.isascii():
-        return len(text)
-    return len(text) + sum(1 for char in text if char > "\uffff")
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def well_paired(text: str) -> str:
+    """Join surrogate halves that stand side by side, as they do when two pieces of a stream
+    meet in the middle of a character. Lone ones stay."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def number(value: float) -> str:
@@ -51,24 +60,66 @@ def _shortest(value: float) -> tuple[str, str, int]:
 def dumps(value: Any) -> str:
     """JSON text as `JSON.stringify(value)` writes it: compact, raw unicode, its numbers.
 
-    Lone surrogates are escaped (`\\ud83d`), as well-formed `JSON.stringify` does.
+    Keys keep the order they have here; tuples are arrays; anything that has a float value
+    (NumPy's numbers, `Decimal`) is a number. Integers beyond 2**53 are rounded to what a
+    JavaScript number can hold, beyond its range they are `null`, as infinities are. Lone
+    surrogates are escaped (`\\ud83d`).
+
+    Raises:
+        TypeError: something in `value` has no JSON form.
+        ValueError: it is nested hundreds of levels deep, or holds itself.
     """
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_text(str(k))}:{dumps(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(dumps, value)) + "]"
+    pieces: list[str] = []
+    try:
+        _write(value, pieces)
+    except RecursionError:
+        raise ValueError("nested too deeply for JSON, or holds itself") from None
+    return "".join(pieces)
+
+
+def _write(value: Any, pieces: list[str]) -> None:
+    # One frame a level, so that whatever `json.loads` read can be written again.
     if isinstance(value, str):
-        return _text(value)
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, int):
-        # Integers beyond 2**53 are doubles there; below it both print the same digits.
-        return str(value) if abs(value) <= 2**53 else number(float(value))
-    return number(float(value))
+        pieces.append(_text(value))
+    elif isinstance(value, dict):
+        before = "{"
+        for key, item in value.items():
+            pieces.append(f"{before}{_text(_key(key))}:")
+            _write(item, pieces)
+            before = ","
+        pieces.append("}" if value else "{}")
+    elif isinstance(value, list | tuple):
+        before = "["
+        for item in value:
+            pieces.append(before)
+            _write(item, pieces)
+            before = ","
+        pieces.append("]" if value else "[]")
+    else:
+        pieces.append(_scalar(value))
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and abs(value) <= 2**53:
+        return str(int(value))
+    if not isinstance(value, SupportsFloat):
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+    try:
+        return number(float(value))
+    except OverflowError:
+        return "null"
+
+
+def _key(key: Any) -> str:
+    return key if isinstance(key, str) else _scalar(key)
 
 
 def _text(text: str) -> str:
-    written = json.dumps(text, ensure_ascii=False)
-    if any("\ud800" <= char <= "\udfff" for char in written):
-        written = "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in written)
+    written = json.dumps(well_paired(text), ensure_ascii=False)
+    if not written.isascii() and _SURROGATE.search(written):
+        return _SURROGATE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", written)
     return written

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, TypeAdapter, field_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, TypeAdapter
 
 from pi_nb.ids import now_ms
+from pi_nb.text import fence
 from pi_nb.wire import Wire
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted", "deferred"]
@@ -88,6 +89,16 @@ AssistantBlock = Annotated[
 Content = str | tuple[UserBlock, ...]
 
 
+def _as_blocks(value: Any) -> Any:
+    """Some writers store a bare string, or null where nothing was said."""
+    if value is None:
+        return ()
+    return ({"type": "text", "text": value},) if isinstance(value, str) else value
+
+
+_AsBlocks = BeforeValidator(_as_blocks)
+
+
 class Cost(Wire):
     """US dollars."""
 
@@ -155,7 +166,7 @@ class AssistantMessage(Wire):
     """
 
     role: Literal["assistant"] = "assistant"
-    content: tuple[AssistantBlock, ...] = ()
+    content: Annotated[tuple[AssistantBlock, ...], _AsBlocks] = ()
     api: str = ""
     provider: str = ""
     model: str = ""
@@ -167,14 +178,6 @@ class AssistantMessage(Wire):
     error_message: str | None = None
     diagnostics: list[Any] | None = None
     timestamp: int = Field(default_factory=now_ms)
-
-    @field_validator("content", mode="before")
-    @classmethod
-    def _text_is_one_block(cls, value: Any) -> Any:
-        """Some writers store a bare string, or null for a reply without text."""
-        if value is None:
-            return ()
-        return ({"type": "text", "text": value},) if isinstance(value, str) else value
 
     @property
     def text(self) -> str:
@@ -192,19 +195,12 @@ class ToolResultMessage(Wire):
     role: Literal["toolResult"] = "toolResult"
     tool_call_id: str
     tool_name: str = ""
-    content: tuple[UserBlock, ...] = ()
+    content: Annotated[tuple[UserBlock, ...], _AsBlocks] = ()
     details: Any = None
     usage: Usage | None = None
     nested_calls: list[Any] | None = None
     is_error: bool = False
     timestamp: int = Field(default_factory=now_ms)
-
-    @field_validator("content", mode="before")
-    @classmethod
-    def _text_is_one_block(cls, value: Any) -> Any:
-        if value is None:
-            return ()
-        return ({"type": "text", "text": value},) if isinstance(value, str) else value
 
     @property
     def text(self) -> str:
@@ -275,8 +271,6 @@ _ROLES: dict[str, type[Wire]] = {
 
 def _role(value: Any) -> str:
     found = value.get("role") if isinstance(value, dict) else getattr(value, "role", None)
-    if found == "hookMessage":  # v2's word for it
-        return "custom"
     return found if isinstance(found, str) and found in _ROLES else "unknown"
 
 
@@ -306,7 +300,7 @@ def read_message(data: Any) -> AgentMessage:
     Raises:
         pydantic.ValidationError: the fields do not fit the role.
     """
-    if isinstance(data, dict) and data.get("role") == "hookMessage":
+    if isinstance(data, dict) and data.get("role") == "hookMessage":  # v2's word for it
         data = {**data, "role": "custom"}
     message: AgentMessage = _ADAPTER.validate_python(data)
     return message
@@ -351,7 +345,7 @@ BRANCH_SUFFIX = "\n</branch_summary>"
 def bash_execution_to_text(message: BashExecutionMessage) -> str:
     """A user's own command as the model reads it: command, output, how it ended."""
     lines = [f"The user ran this command: `{message.command}`"]
-    lines.append(f"```\n{message.output}\n```" if message.output else "It printed nothing.")
+    lines.append(fence(message.output) if message.output else "It printed nothing.")
     if message.cancelled:
         lines.append("The user stopped it before it ended.")
     elif message.exit_code:
