@@ -1,0 +1,289 @@
+"""A branch as a model sees it: the settings in force, and messages that know their entry.
+
+Pure, and before anything a provider needs: that is `models/pairing`. If the branch holds
+compactions, only the newest counts.
+
+    u1 a1 [u2 a2 C u3]      C.first_kept_entry_id = u2
+     left out  kept         C  u2 a2 u3 are shown, the summary first
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar, overload
+
+from pi_nb.messages import (
+    AgentMessage,
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    CustomMessage,
+    SystemMessage,
+    blocks_of,
+    read_message,
+    text_of,
+)
+
+from .entries import (
+    ActiveToolsChangeEntry,
+    BranchSummaryEntry,
+    CompactionEntry,
+    ContextEditEntry,
+    CustomMessageEntry,
+    Entry,
+    MessageEntry,
+    ModelChangeEntry,
+    Replacement,
+    ThinkingLevelChangeEntry,
+)
+
+T = TypeVar("T")
+
+
+class ContextItem(NamedTuple):
+    """A message and the entry it came from; a summary came from its compaction."""
+
+    entry_id: str
+    message: AgentMessage
+
+
+class Grown(Sequence[T], Generic[T]):
+    """The first items of a list that only ever grows: a snapshot that costs nothing."""
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: list[T], length: int | None = None) -> None:
+        self._items = items
+        self._length = len(items) if length is None else length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        if isinstance(index, slice):
+            return tuple(self._items[i] for i in range(*index.indices(self._length)))
+        return self._items[range(self._length)[index]]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Grown | list | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContext:
+    """What is in force at a leaf, and what the model sees there, oldest first."""
+
+    thinking_level: str = "off"
+    model: tuple[str, str] | None = None
+    """Provider and model id; None where the branch names none."""
+    active_tools: tuple[str, ...] | None = None
+    """None where the branch never said: the host's own choice."""
+    items: Sequence[ContextItem] = ()
+
+    @property
+    def messages(self) -> list[AgentMessage]:
+        return [item.message for item in self.items]
+
+
+class Step(NamedTuple):
+    """What of an entry is known without its body."""
+
+    id: str
+    type: str
+    role: str | None
+
+
+_SHOWN = frozenset({"message", "custom_message", "branch_summary"})
+
+
+class ContextFold:
+    """A context that grows with its branch, each entry at the cost of that entry alone."""
+
+    def __init__(self, edits: dict[str, Replacement | None] | None = None) -> None:
+        self.thinking_level = "off"
+        self.model: tuple[str, str] | None = None
+        self.active_tools: tuple[str, ...] | None = None
+        self._items: list[ContextItem] = []
+        self._edits = edits or {}
+
+    def add(self, entry: Entry) -> bool:
+        """Take the next entry of the branch.
+
+        Returns:
+            False where the entry changes what is already shown (a compaction, an edit): this
+            fold is then out of date, and the branch has to be projected again.
+        """
+        match entry:
+            case CompactionEntry() | ContextEditEntry():
+                return False
+            case ModelChangeEntry():
+                self.model = (entry.provider, entry.model_id)
+            case ThinkingLevelChangeEntry():
+                self.thinking_level = entry.thinking_level
+            case ActiveToolsChangeEntry():
+                self.active_tools = entry.active_tool_names
+            case _:
+                self.model = _spoke(entry) or self.model
+                message = _message_of(entry)
+                if message is not None:
+                    self.show(entry.id, message)
+        return True
+
+    def show(self, entry_id: str, message: AgentMessage) -> None:
+        """Add a message as the edits of the branch have it."""
+        if entry_id in self._edits:
+            replacement = self._edits[entry_id]
+            if replacement is None:
+                return
+            message = edited(message, replacement)
+        self._items.append(ContextItem(entry_id, message))
+
+    def snapshot(self) -> SessionContext:
+        """The context as it is now; later entries do not change it."""
+        return SessionContext(
+            self.thinking_level, self.model, self.active_tools, Grown(self._items)
+        )
+
+
+def build_session_context(entries: Iterable[Entry]) -> SessionContext:
+    """The context at the end of a branch, given from its root to its leaf."""
+    branch = list(entries)
+    steps = [Step(entry.id, entry.type, _role(entry)) for entry in branch]
+    return project(steps, {entry.id: entry for entry in branch}.__getitem__).snapshot()
+
+
+def project(steps: Sequence[Step], read: Callable[[str], Entry]) -> ContextFold:
+    """Project a branch, reading only the entries that matter; the fold can go on from there."""
+    edits: dict[str, Replacement | None] = {}
+    for step in steps:
+        if step.type == "context_edit" and isinstance(edit := read(step.id), ContextEditEntry):
+            edits[edit.target_id] = edit.replacement
+    fold = ContextFold(edits)
+    places = (i for i in range(len(steps) - 1, -1, -1) if steps[i].type == "compaction")
+    newest = next(places, -1)
+    kept: Sequence[Step] = ()
+    if newest >= 0 and isinstance(compaction := read(steps[newest].id), CompactionEntry):
+        kept = _show_compaction(fold, compaction, steps[:newest])
+    for step in (*kept, *steps[newest + 1 :]):
+        if step.type in _SHOWN:
+            fold.add(read(step.id))
+    fold.model = _newest(steps, read, ("message", "model_change"), _model_of)
+    fold.thinking_level = (
+        _newest(steps, read, ("thinking_level_change",), lambda e: e.thinking_level) or "off"
+    )
+    fold.active_tools = _newest(
+        steps, read, ("active_tools_change",), lambda e: e.active_tool_names
+    )
+    return fold
+
+
+def _show_compaction(
+    fold: ContextFold, compaction: CompactionEntry, before: Sequence[Step]
+) -> Sequence[Step]:
+    """Show a compaction's summary, and its own tail; returns what it keeps of `before`."""
+    summary = CompactionSummaryMessage(
+        summary=compaction.summary,
+        tokens_before=compaction.tokens_before,
+        timestamp=compaction.timestamp,
+    )
+    fold.show(compaction.id, summary)
+    if compaction.retained_tail is not None:
+        for message in compaction.retained_tail:
+            fold.show(compaction.id, message)
+        return ()
+    first = compaction.first_kept_entry_id
+    start = next((i for i, step in enumerate(before) if step.id == first), len(before))
+    return before[start:]
+
+
+def _newest(
+    steps: Sequence[Step],
+    read: Callable[[str], Entry],
+    types: tuple[str, ...],
+    value_of: Callable[[Any], T | None],
+) -> T | None:
+    """The newest value that an entry of these types gives; messages only of assistants."""
+    for step in reversed(steps):
+        if step.type in types and (step.type != "message" or step.role == "assistant"):
+            value = value_of(read(step.id))
+            if value is not None:
+                return value
+    return None
+
+
+def _model_of(entry: Entry) -> tuple[str, str] | None:
+    if isinstance(entry, ModelChangeEntry):
+        return (entry.provider, entry.model_id)
+    return _spoke(entry)
+
+
+def _spoke(entry: Entry) -> tuple[str, str] | None:
+    """The model behind an assistant message, failed ones included (rule 1)."""
+    if isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage):
+        said = entry.message
+        # A message that was made up here (an abort before any answer) may name nobody.
+        return (said.provider, said.model) if said.provider and said.model else None
+    return None
+
+
+def _role(entry: Entry) -> str | None:
+    return entry.message.role if isinstance(entry, MessageEntry) else None
+
+
+def _message_of(entry: Entry) -> AgentMessage | None:
+    """What an entry shows; None for settings, data, and prompt state."""
+    match entry:
+        case MessageEntry(message=SystemMessage()):
+            return None
+        case MessageEntry():
+            return entry.message
+        case CustomMessageEntry():
+            return CustomMessage(
+                custom_type=entry.custom_type,
+                content=entry.content,
+                display=entry.display,
+                details=entry.details,
+                timestamp=entry.timestamp,
+            )
+        case BranchSummaryEntry() if entry.summary:
+            return BranchSummaryMessage(
+                summary=entry.summary, from_id=entry.from_id or "", timestamp=entry.timestamp
+            )
+        case _:
+            return None
+
+
+def edited(message: AgentMessage, replacement: Replacement) -> AgentMessage:
+    """The message with other content (rule 2); its role, usage and the rest stay.
+
+    A summary takes the text as its summary, a command as its output. Content that does not
+    fit the role changes nothing: an edit must not make a branch unreadable.
+    """
+    wire = message.to_wire()
+    try:
+        if isinstance(message, BranchSummaryMessage | CompactionSummaryMessage):
+            wire["summary"] = _text(replacement.content)
+        elif isinstance(message, BashExecutionMessage):
+            wire["output"] = _text(replacement.content)
+        else:
+            wire["content"] = replacement.content
+        return read_message(wire)
+    except ValueError:
+        return message
+
+
+def _text(content: Any) -> str:
+    given = CustomMessage(custom_type="", content=content, timestamp=0).content
+    return text_of(blocks_of(given))

@@ -1,0 +1,150 @@
+"""What stands in a session's tree: one class for each type of entry.
+
+An entry is made without `id`, `parent_id` and `timestamp`; the session gives it those when
+it is written. Times are milliseconds here whatever the file's format, and fields that a
+newer writer added are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from pi_nb.messages import AgentMessage, Content, Usage, read_message
+from pi_nb.text import one_line
+from pi_nb.wire import Wire
+
+
+class Entry(Wire):
+    """The base of all entries, and the form of one whose type is not known.
+
+    `id` is empty until the entry is written, unless its maker reserved one. `parent_id` is
+    None for a root. `lane` is None for an entry that was detached from every lane.
+    """
+
+    type: str
+    id: str = ""
+    parent_id: str | None = None
+    timestamp: int = 0
+    lane: str | None = None
+
+
+class MessageEntry(Entry):
+    """Something said. `terminate` marks a tool result that asked the run to end."""
+
+    type: Literal["message"] = "message"
+    message: AgentMessage
+    terminate: bool | None = None
+
+
+class ModelChangeEntry(Entry):
+    type: Literal["model_change"] = "model_change"
+    provider: str
+    model_id: str
+
+
+class ThinkingLevelChangeEntry(Entry):
+    type: Literal["thinking_level_change"] = "thinking_level_change"
+    thinking_level: str
+
+
+class ActiveToolsChangeEntry(Entry):
+    type: Literal["active_tools_change"] = "active_tools_change"
+    active_tool_names: tuple[str, ...]
+
+
+class CompactionEntry(Entry):
+    """A summary in the place of what came before `first_kept_entry_id`.
+
+    Kept is what lies from that entry up to this one: nothing if it is this entry's own id,
+    or not on the branch. `retained_tail`, where given, is what is kept instead.
+    """
+
+    type: Literal["compaction"] = "compaction"
+    summary: str
+    first_kept_entry_id: str = ""
+    tokens_before: int = 0
+    details: Any = None
+    usage: Usage | None = None
+    from_hook: bool | None = None
+    retained_tail: tuple[AgentMessage, ...] | None = None
+
+
+class BranchSummaryEntry(Entry):
+    """What happened on a branch that was left; `from_id` was its leaf."""
+
+    type: Literal["branch_summary"] = "branch_summary"
+    summary: str
+    from_id: str | None = None
+    details: Any = None
+    usage: Usage | None = None
+    from_hook: bool | None = None
+
+
+class CustomEntry(Entry):
+    """Data of an extension. The model never sees it."""
+
+    type: Literal["custom"] = "custom"
+    custom_type: str
+    data: Any = None
+
+
+class CustomMessageEntry(Entry):
+    """Something an extension says to the model; shown to people where `display` is true."""
+
+    type: Literal["custom_message"] = "custom_message"
+    custom_type: str
+    content: Content = ""
+    display: bool = True
+    details: Any = None
+
+
+class Replacement(Wire):
+    """New content of an edited entry: text, or blocks as the role of the target has them."""
+
+    content: Any
+
+
+class ContextEditEntry(Entry):
+    """Changes what the model sees of `target_id`, never what the log says.
+
+    A `replacement` of None leaves the target out. The newest edit on a branch wins.
+    """
+
+    type: Literal["context_edit"] = "context_edit"
+    target_id: str
+    replacement: Replacement | None
+
+
+_TYPES: dict[str, type[Entry]] = {
+    "message": MessageEntry,
+    "model_change": ModelChangeEntry,
+    "thinking_level_change": ThinkingLevelChangeEntry,
+    "active_tools_change": ActiveToolsChangeEntry,
+    "compaction": CompactionEntry,
+    "branch_summary": BranchSummaryEntry,
+    "custom": CustomEntry,
+    "custom_message": CustomMessageEntry,
+    "context_edit": ContextEditEntry,
+}
+
+
+def read_entry(data: Mapping[str, Any]) -> Entry:
+    """An entry from its wire form, as the class of its type; `Entry` for an unknown type.
+
+    Raises:
+        pydantic.ValidationError: the fields do not fit the type.
+    """
+    if data.get("type") == "message" and isinstance(data.get("message"), dict):
+        data = {**data, "message": read_message(data["message"])}
+    return _TYPES.get(str(data.get("type")), Entry).model_validate(data)
+
+
+def why(error: Exception) -> str:
+    """What is wrong with a body, on one line and without the body's own words."""
+    if not isinstance(error, ValidationError):
+        return one_line(str(error), 200)
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -1,0 +1,268 @@
+"""A session's tree as text and as HTML, one row an entry.
+
+A chain without branches stays flat; only a branch point indents what follows it. The rows
+say nothing that differs from run to run (no clock, and ids only on demand), so a saved
+notebook can be compared.
+
+    • user: which tests are slow?
+    • assistant: [bash: pytest --durations=5]
+      ├─   user: and why?
+      └─ • user: make them fast
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pi_nb.html import Html, element
+from pi_nb.messages import (
+    AgentMessage,
+    AssistantMessage,
+    BashExecutionMessage,
+    CustomMessage,
+    ImageContent,
+    TextContent,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+    blocks_of,
+)
+from pi_nb.result import PiError
+from pi_nb.text import one_line, plain
+
+from .entries import (
+    ActiveToolsChangeEntry,
+    BranchSummaryEntry,
+    CompactionEntry,
+    ContextEditEntry,
+    CustomEntry,
+    CustomMessageEntry,
+    Entry,
+    MessageEntry,
+    ModelChangeEntry,
+    ThinkingLevelChangeEntry,
+)
+from .tree import Tree
+
+DEEPEST = 24
+"""Levels of indentation; what branches deeper stays at this one. A tree that forks at every
+entry would else take space that grows with the square of its length."""
+
+WIDTH = 80
+"""Characters of a row's text."""
+
+
+@dataclass(slots=True)
+class Segment:
+    """A chain of entries that ends where the tree branches or stops."""
+
+    level: int
+    last: bool
+    """No sibling follows."""
+    ids: list[str] = field(default_factory=list)
+    inside: list[Segment] = field(default_factory=list)
+    """What is drawn one level deeper, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One entry. `active`: it is on the lane's branch."""
+
+    entry_id: str
+    connector: str
+    active: bool
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.connector}{'•' if self.active else ' '} {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A tree to print, or to show as the value of a cell. It does not follow the session."""
+
+    rows: tuple[Row, ...]
+    _top: Segment
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.rows)) or "(no entries)"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Nested lists: readable without a style sheet and by a screen reader."""
+        if not self.rows:
+            return str(element("p", "(no entries)"))
+        shown = {row.entry_id: row for row in self.rows}
+        made: dict[int, Html] = {}
+        # What is inside comes after in `_walk`, so backwards it is made first.
+        for segment in reversed(list(_walk(self._top))):
+            inside = [made.pop(id(part)) for part in segment.inside]
+            items = [_item(shown[entry]) for entry in segment.ids]
+            below = [element("li", part) for part in inside] if inside else []
+            made[id(segment)] = element("ul", *items, *below)
+        return str(made[id(self._top)])
+
+
+def build_outline(
+    segments: Segment,
+    read: Callable[[str], Entry],
+    active: frozenset[str],
+    labels: Mapping[str, str],
+    *,
+    ids: bool = False,
+) -> Outline:
+    """Read the rows of a tree that `segments_of` has laid out.
+
+    Args:
+        active: The ids on the branch to mark.
+        ids: Put the last eight digits of the id before each text; the first ones are the
+            time, and alike.
+    """
+    rows = []
+    for entry_id, connector in _connected(segments):
+        text = _text_of(entry_id, read)
+        if entry_id in labels:
+            text = f"{text} [label: {_words(labels[entry_id])}]"
+        if ids:
+            text = f"{entry_id[-8:]} {text}"
+        rows.append(Row(entry_id, connector, entry_id in active, text))
+    return Outline(tuple(rows), segments)
+
+
+def segments_of(tree: Tree) -> Segment:
+    """The tree cut into chains, without recursion; the top one is empty if roots are many."""
+    top = Segment(0, True)
+    roots = tree.children(None)
+    if len(roots) == 1:
+        pending = _chain(tree, roots[0], top)
+    else:
+        pending = [(root, top, i == len(roots) - 1) for i, root in enumerate(roots)][::-1]
+    while pending:
+        first, home, last = pending.pop()
+        segment = Segment(home.level + 1, last)
+        home.inside.append(segment)
+        below = _chain(tree, first, segment)
+        if segment.level >= DEEPEST:
+            below = [(child, home, is_last) for child, _, is_last in below]
+        pending += below
+    return top
+
+
+def _chain(tree: Tree, first: str, segment: Segment) -> list[tuple[str, Segment, bool]]:
+    """Fill a segment from its first entry on; returns what branches off, last one first."""
+    children = [first]
+    while len(children) == 1:
+        segment.ids.append(children[0])
+        children = tree.children(children[0])
+    return [(child, segment, i == len(children) - 1) for i, child in enumerate(children)][::-1]
+
+
+def _walk(top: Segment) -> Iterator[Segment]:
+    """Every segment, each before what is inside it."""
+    pending = [top]
+    while pending:
+        segment = pending.pop()
+        yield segment
+        pending += reversed(segment.inside)
+
+
+def _connected(top: Segment) -> Iterator[tuple[str, str]]:
+    """Every id with the lines that tie its row to the tree, in order."""
+    pending = [(top, "", "")]
+    while pending:
+        segment, first, rest = pending.pop()
+        for place, entry_id in enumerate(segment.ids):
+            yield entry_id, rest if place else first
+        margin = rest or ("  " if segment.ids else "")
+        pending += [
+            (
+                part,
+                margin + ("└─ " if part is segment.inside[-1] else "├─ "),
+                margin + ("   " if part is segment.inside[-1] else "│  "),
+            )
+            for part in reversed(segment.inside)
+        ]
+
+
+def _item(row: Row) -> Html:
+    return element("li", element("strong", row.text) if row.active else row.text)
+
+
+def _text_of(entry_id: str, read: Callable[[str], Entry]) -> str:
+    try:
+        return _said(read(entry_id))
+    except PiError as error:
+        return f"[cannot be read: {_words(error.message)}]"
+
+
+def _said(entry: Entry) -> str:
+    match entry:
+        case MessageEntry():
+            return _message(entry.message)
+        case ModelChangeEntry():
+            return f"[model: {_words(f'{entry.provider}/{entry.model_id}')}]"
+        case ThinkingLevelChangeEntry():
+            return f"[thinking: {_words(entry.thinking_level)}]"
+        case ActiveToolsChangeEntry():
+            return f"[tools: {_words(', '.join(entry.active_tool_names)) or 'none'}]"
+        case CompactionEntry():
+            return f"[compaction: {entry.tokens_before:,} tokens] {_words(entry.summary)}"
+        case BranchSummaryEntry():
+            return f"[branch summary] {_words(entry.summary)}"
+        case CustomEntry():
+            return f"[data: {_words(entry.custom_type)}]"
+        case CustomMessageEntry():
+            return f"{_words(entry.custom_type)}: {_blocks(blocks_of(entry.content))}"
+        case ContextEditEntry():
+            what = "leaves out" if entry.replacement is None else "replaces"
+            return f"[edit: {what} an entry]"
+        case _:
+            return f"[{_words(entry.type)}]"
+
+
+def _message(message: AgentMessage) -> str:
+    match message:
+        case UserMessage():
+            return f"user: {_blocks(blocks_of(message.content))}"
+        case AssistantMessage():
+            ended = message.stop_reason
+            how = f" ({ended})" if ended in ("error", "aborted", "length") else ""
+            said = _blocks(message.content) or _words(message.error_message or "")
+            return f"assistant{how}: {said}".rstrip()
+        case ToolResultMessage():
+            how = "error" if message.is_error else "ok"
+            return f"{_words(message.tool_name)} {how}: {_blocks(message.content)}".rstrip()
+        case BashExecutionMessage():
+            code = f" (exit code {message.exit_code})" if message.exit_code else ""
+            return f"user ran: {_words(message.command)}{code}"
+        case CustomMessage():
+            return f"{_words(message.custom_type)}: {_blocks(blocks_of(message.content))}"
+        case _:
+            return f"[{_words(message.role)}]"
+
+
+def _blocks(blocks: Sequence[object]) -> str:
+    """Text, calls as `[name: argument]`, images; thinking is left out."""
+    parts = []
+    for block in blocks:
+        if isinstance(block, TextContent):
+            parts.append(_words(block.text))
+        elif isinstance(block, ToolCall):
+            parts.append(_call(block))
+        elif isinstance(block, ImageContent):
+            parts.append("[image]")
+    return one_line(" ".join(part for part in parts if part), WIDTH)
+
+
+def _call(call: ToolCall) -> str:
+    """The name, and the argument that tells one call from another: the first that is text."""
+    texts = [value for value in call.arguments.values() if isinstance(value, str)]
+    told = next(filter(None, texts), "")
+    return f"[{_words(call.name)}: {_words(told)}]" if told else f"[{_words(call.name)}]"
+
+
+def _words(text: str) -> str:
+    """The beginning on one line, nothing in it that a terminal would obey."""
+    return one_line(plain(text[: 4 * WIDTH]), WIDTH)

@@ -1,0 +1,234 @@
+"""What can be asked of a session. Nothing here writes, and any thread may ask.
+
+Bodies are parsed from the log when they are asked for; what a lane shows a model is kept
+and grows with the lane, so that a turn does not cost the length of its branch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from pi_nb.result import PiError
+
+from .codec import Codec, Stored
+from .context import ContextFold, SessionContext, Step, project
+from .entries import Entry, why
+from .index import Diagnostic, Index, Place
+from .jsonl import Log
+from .outline import Outline, build_outline, segments_of
+from .records import Header, LaneMove, Record
+
+
+class SessionReader:
+    """The reading half of a `Session`."""
+
+    def __init__(self, index: Index, log: Log, codec: Codec, path: Path | None) -> None:
+        self._index = index
+        self._log = log
+        self._codec = codec
+        self._path = path
+        self._diagnostics: tuple[Diagnostic, ...] = ()
+        # Held while the index changes and while it is looked at; never during a write.
+        self._mutex = threading.RLock()
+        self._folds: dict[str, ContextFold] = {}
+
+    @property
+    def path(self) -> Path | None:
+        """The resolved path; None for a session in memory."""
+        return self._path
+
+    @property
+    def header(self) -> Header:
+        return self._index.header
+
+    @property
+    def id(self) -> str:
+        return self._index.header.id
+
+    @property
+    def cwd(self) -> str:
+        """Where the agent works, as the header says; the folder may be gone."""
+        return self._index.header.cwd
+
+    @property
+    def created_at(self) -> int:
+        """Milliseconds since 1970."""
+        return self._index.header.created_at
+
+    @property
+    def name(self) -> str | None:
+        return self._index.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Entry id to label, as it is now."""
+        with self._mutex:
+            return MappingProxyType(dict(self._index.labels))
+
+    @property
+    def lanes(self) -> Mapping[str, str | None]:
+        """Lane to leaf, as it is now; None stands before every root. `main` is always there."""
+        with self._mutex:
+            return MappingProxyType(dict(self._index.lanes))
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What was odd about the file when it was opened, repairs included."""
+        return self._diagnostics
+
+    def __len__(self) -> int:
+        """Entries in the whole tree."""
+        return len(self._index.tree)
+
+    def __bool__(self) -> bool:
+        return True  # a session without entries is a session
+
+    def __contains__(self, entry_id: object) -> bool:
+        return entry_id in self._index.tree
+
+    def leaf(self, lane: str = "main") -> str | None:
+        """The entry that the lane's next one will follow; None: it will be a root.
+
+        Raises:
+            PiError: `invalid_argument`: no such lane.
+        """
+        try:
+            return self._index.lanes[lane]
+        except KeyError:
+            raise PiError("invalid_argument", f"there is no lane {lane!r}") from None
+
+    def entry(self, entry_id: str) -> Entry:
+        """One entry with its body.
+
+        Raises:
+            PiError: `invalid_argument`: no such entry; `session`: its line does not fit.
+        """
+        with self._mutex:
+            self._known(entry_id)
+            place = self._index.place_of(entry_id)
+        entry = self._stored(place, entry_id)
+        assert isinstance(entry, Entry)
+        return entry
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry that is there now, in file order, read one by one."""
+        with self._mutex:
+            ids = list(self._index.tree)
+        return map(self.entry, ids)
+
+    def records(self) -> Iterator[Record]:
+        """Every record that is there now, in file order, read one by one."""
+        with self._mutex:
+            places = list(self._index.records)
+        return self._records(places)
+
+    def open_operations(self) -> list[Record]:
+        """Operations that were started and not finished: a crash leaves them behind."""
+        with self._mutex:
+            places = list(self._index.open_operations.values())
+        return list(self._records(places))
+
+    def find(self, text: str) -> Entry:
+        """The entry with this id or label, or whose id alone begins or ends with the text.
+
+        Ids begin with the time, so those of one minute begin alike; their ends differ.
+
+        Raises:
+            PiError: `invalid_argument`: none, or several.
+        """
+        with self._mutex:
+            tree, labels = self._index.tree, self._index.labels
+            found = [text] if text in tree else [id for id, said in labels.items() if said == text]
+            if not found and text:
+                found = [id for id in tree if id.startswith(text) or id.endswith(text)]
+        if len(found) == 1:
+            return self.entry(found[0])
+        what = f"{len(found)} entries fit" if found else "no entry has the id or label"
+        raise PiError("invalid_argument", f"{what} {text!r}")
+
+    def parent_id(self, entry_id: str) -> str | None:
+        with self._mutex:
+            self._known(entry_id)
+            return self._index.tree.parent(entry_id)
+
+    def child_ids(self, entry_id: str | None) -> list[str]:
+        """What follows an entry, oldest first; the roots for None."""
+        with self._mutex:
+            return self._index.tree.children(self._known(entry_id))
+
+    def children(self, entry_id: str | None) -> list[Entry]:
+        """As `child_ids`, with bodies."""
+        return [self.entry(child) for child in self.child_ids(entry_id)]
+
+    def branch_ids(self, at: str | None = "main") -> list[str]:
+        """The ids from the root to the leaf of a lane, or to an entry; none for None."""
+        with self._mutex:
+            leaf = self._index.lanes[at] if at in self._index.lanes else self._known(at)
+            return self._index.tree.branch(leaf)
+
+    def branch(self, at: str | None = "main") -> list[Entry]:
+        """As `branch_ids`, with bodies; its cost is the length of the branch."""
+        return [self.entry(entry_id) for entry_id in self.branch_ids(at)]
+
+    def common_ancestor(self, one: str | None, other: str | None) -> str | None:
+        """The deepest entry that both branches share; None where they share none."""
+        with self._mutex:
+            return self._index.tree.common_ancestor(self._known(one), self._known(other))
+
+    def context(self, lane: str = "main") -> SessionContext:
+        """What a model sees at the lane's leaf.
+
+        It is built once, and again after the leaf moved or the past was compacted or edited;
+        an ordinary append only adds to it.
+
+        Raises:
+            PiError: `invalid_argument`: no such lane; `session`: a body does not fit.
+        """
+        with self._mutex:
+            self.leaf(lane)
+            if lane not in self._folds:
+                index = self._index
+                steps = [Step(i, index.type_of(i), index.role_of(i)) for i in self.branch_ids(lane)]
+                self._folds[lane] = project(steps, self.entry)
+            return self._folds[lane].snapshot()
+
+    def outline(self, lane: str = "main", *, ids: bool = False) -> Outline:
+        """The whole tree as text and as HTML, the lane's branch marked."""
+        with self._mutex:
+            segments = segments_of(self._index.tree)
+            active = frozenset(self._index.tree.branch(self.leaf(lane)))
+            labels = self.labels
+        return build_outline(segments, self.entry, active, labels, ids=ids)
+
+    def _take(self, change: object, stored: Stored, place: Place) -> None:
+        """Bring memory to where the log is, after a line was written."""
+        with self._mutex:
+            self._codec.apply(change, place, self._index)
+            if isinstance(stored, LaneMove):
+                self._folds.pop(stored.lane, None)
+            elif isinstance(stored, Entry) and stored.lane is not None:
+                fold = self._folds.get(stored.lane)
+                if fold is not None and not fold.add(stored):
+                    del self._folds[stored.lane]
+
+    def _known(self, entry_id: str | None) -> str | None:
+        if entry_id is not None and entry_id not in self._index.tree:
+            raise PiError("invalid_argument", f"there is no entry {entry_id!r}")
+        return entry_id
+
+    def _records(self, places: list[Place]) -> Iterator[Record]:
+        for place in places:
+            record = self._stored(place, None)
+            assert isinstance(record, Record)
+            yield record
+
+    def _stored(self, place: Place, entry_id: str | None) -> Stored:
+        line = self._log.read(place)
+        try:
+            return self._codec.read(line)
+        except (ValueError, RecursionError) as error:
+            where = f"line {self._index.line_of(entry_id)}" if entry_id else f"byte {place.offset}"
+            raise PiError("session", f"{self._path}: {where}: {why(error)}") from None

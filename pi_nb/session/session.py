@@ -1,0 +1,506 @@
+"""A session: one tree of entries, written by one process, read by whoever asks.
+
+An append is acknowledged after its line is on the disk, and only then does memory know of
+it. What the caller gets back is what the log says, not what was handed in.
+
+    append --> writer thread: parent, seq, id -> line -> checked -> written, synced
+                              -> memory -> watchers -> the caller's await
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from pydantic import ValidationError
+
+from pi_nb.ids import now_ms, uuid7
+from pi_nb.messages import AgentMessage, Content, Usage
+from pi_nb.result import Err, PiError
+from pi_nb.text import count
+
+from .codec import Loaded, Stored
+from .entries import (
+    ActiveToolsChangeEntry,
+    BranchSummaryEntry,
+    CompactionEntry,
+    ContextEditEntry,
+    CustomEntry,
+    CustomMessageEntry,
+    Entry,
+    MessageEntry,
+    ModelChangeEntry,
+    Replacement,
+    ThinkingLevelChangeEntry,
+    why,
+)
+from .index import Diagnostic, Index
+from .jsonl import Durability, FileLog, Log, first_line
+from .lock import SessionLock
+from .memory import MemoryLog
+from .reader import SessionReader
+from .records import RECORD_TYPES, Header, LabelFact, LaneMove, NameFact, Record
+from .sniff import LIMIT, sniff
+from .v4.codec import V4
+from .writer import Writer
+
+S = TypeVar("S", bound=Stored | None)
+Watcher = Callable[[Stored], None]
+
+_log = logging.getLogger(__name__)
+
+# One object a file in a process. Weak: a session that nobody holds is closed, not kept.
+_open: weakref.WeakValueDictionary[Path, Session] = weakref.WeakValueDictionary()
+_opening = threading.RLock()
+
+_REFUSED = {
+    "empty": "is empty; Session.create(path, cwd=...) makes a session of it",
+    "foreign": "is not a session: its first line is no header",
+    "v3": "is a session of pi itself (v1 to v3), which this version cannot read yet",
+}
+
+
+class Session(SessionReader):
+    """A session that is open. Made by `Session.create` and `Session.open`, not by itself.
+
+    Writes are coroutines and may be awaited on any asyncio loop. A waiter that is cancelled
+    leaves; the write is done all the same. Every write raises `PiError`:
+
+    - `session`: the disk refused, or somebody else changed the file; nothing was written;
+    - `invalid_argument`: an unknown entry or lane, an id that is taken, a body without a
+      JSON form; nothing was written;
+    - `invalid_state`: the session is closed or read-only.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        log: Log,
+        path: Path | None,
+        lock: SessionLock | None,
+        *,
+        read_only: bool = False,
+        durability: Durability = "fsync",
+    ) -> None:
+        super().__init__(index, log, V4(), path)
+        self._read_only = read_only
+        self._durability: Durability = durability
+        self._writer = Writer()
+        self._watchers: dict[int, Watcher] = {}
+        # Runs at `close`, when nobody holds the session any more, and when Python ends.
+        self._end = weakref.finalize(self, _let_go, os.getpid(), self._writer, log, lock)
+
+    # --- opening and closing ----------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        cwd: str | os.PathLike[str],
+        id: str | None = None,
+        parent_session_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        durability: Durability = "fsync",
+    ) -> Self:
+        """A new session, its header on the disk; without a path it lives in memory alone.
+
+        Args:
+            path: A file that does not exist or is empty; folders above it are made.
+            cwd: Where the agent works.
+
+        Raises:
+            PiError: `session`: something is there already, or the disk refused.
+        """
+        header = Header(id=id or uuid7(), created_at=now_ms(), cwd=os.path.abspath(cwd))
+        given = {"parent_session_id": parent_session_id, "metadata": metadata}
+        header = header.having(**_given(given))
+        line = V4().header_line(header)
+        if path is None:
+            return cls(Index(header), MemoryLog(line), None, None, durability=durability)
+        file = _resolve(path)
+        with _opening:
+            if file in _open or (file.exists() and (file.is_dir() or file.stat().st_size)):
+                raise PiError("session", f"{file} is there already; Session.open(...) continues it")
+            with contextlib.ExitStack() as undo:
+                _make_folder(file.parent)
+                lock = SessionLock(file)
+                undo.callback(lock.release)
+                log = FileLog.create(file, line, durability)
+                undo.pop_all()
+            _open[file] = session = cls(Index(header), log, file, lock, durability=durability)
+        return session
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        durability: Durability = "fsync",
+    ) -> Session:
+        """An existing session. While one is open, opening it again gives the same object.
+
+        Read-only takes no lock and writes nothing, ever; it shows the file as it is now.
+        Otherwise a torn last line is set aside in a file beside it, and a missing newline
+        is added; `diagnostics` says so.
+
+        Raises:
+            PiError: `session`: it is no session, a line is broken (named), or somebody else
+                has it (named). The file is as it was.
+        """
+        file = _resolve(path)
+        with _opening:
+            found = _open.get(file)
+            if found is not None:
+                if found.read_only and not read_only:
+                    raise PiError("session", f"{file} is open read-only here; close that first")
+                return found
+            kind = sniff(first_line(file, LIMIT))
+            if kind != "v4":
+                raise PiError("session", f"{file} {_REFUSED[kind]}")
+            with contextlib.ExitStack() as undo:
+                lock = None
+                if not read_only:
+                    lock = SessionLock(file)
+                    undo.callback(lock.release)
+                log = FileLog.open(file, durability, read_only=read_only)
+                undo.callback(log.close)
+                loaded = V4().load(log.lines())
+                if isinstance(loaded, Err):
+                    raise PiError("session", f"{file}: {loaded.error}")
+                odd = _mend(log, loaded.value, read_only=read_only)
+                undo.pop_all()
+            session = cls(
+                loaded.value.index, log, file, lock, read_only=read_only, durability=durability
+            )
+            session._diagnostics = odd
+            _open[file] = session
+        return session
+
+    @property
+    def read_only(self) -> bool:
+        return self._read_only
+
+    @property
+    def durability(self) -> Durability:
+        return self._durability
+
+    @property
+    def closed(self) -> bool:
+        return not self._end.alive
+
+    def close(self) -> None:
+        """Finish what was begun, let go of the file and its lock. Again: does nothing."""
+        self._writer.close(wait=True)
+        with _opening:
+            if self.path is not None and _open.get(self.path) is self:
+                del _open[self.path]
+            self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    def __repr__(self) -> str:
+        about = repr(self.name) if self.name else self.id
+        state = ", closed" if self.closed else ", read-only" if self.read_only else ""
+        return f"Session({about}, {count(len(self), 'entry', 'entries')}{state})"
+
+    # --- writing ----------------------------------------------------------------------------
+
+    async def append(self, body: Entry, lane: str | None = "main") -> Entry:
+        """Add an entry after the lane's leaf and make it the leaf; returns it as written.
+
+        `body` needs no id, parent or timestamp: an id or a timestamp that it has is kept,
+        its parent is the lane's leaf at the moment of writing. With `lane=None` the entry is
+        detached: it follows its own `parent_id` and moves no leaf.
+        """
+        return await self._write(partial(self._entry, body, lane))
+
+    def append_sync(self, body: Entry, lane: str | None = "main") -> Entry:
+        """As `append`, blocking; for code without a loop. Not from a watcher."""
+        return self._write_sync(partial(self._entry, body, lane))
+
+    async def append_message(
+        self,
+        message: AgentMessage,
+        *,
+        lane: str = "main",
+        terminate: bool | None = None,
+        id: str = "",
+    ) -> Entry:
+        given = _given({"terminate": terminate})
+        return await self.append(MessageEntry(message=message, id=id, **given), lane)
+
+    async def append_model_change(
+        self, provider: str, model_id: str, *, lane: str = "main"
+    ) -> Entry:
+        return await self.append(ModelChangeEntry(provider=provider, model_id=model_id), lane)
+
+    async def append_thinking_level_change(self, level: str, *, lane: str = "main") -> Entry:
+        return await self.append(ThinkingLevelChangeEntry(thinking_level=level), lane)
+
+    async def append_active_tools_change(
+        self, names: Sequence[str], *, lane: str = "main"
+    ) -> Entry:
+        return await self.append(ActiveToolsChangeEntry(active_tool_names=tuple(names)), lane)
+
+    async def append_custom(
+        self, custom_type: str, data: Any = None, *, lane: str = "main"
+    ) -> Entry:
+        """Data for an extension; the model never sees it."""
+        given = _given({"data": data})
+        return await self.append(CustomEntry(custom_type=custom_type, **given), lane)
+
+    async def append_custom_message(
+        self,
+        custom_type: str,
+        content: Content,
+        *,
+        display: bool = True,
+        details: Any = None,
+        lane: str = "main",
+    ) -> Entry:
+        """Something an extension says to the model."""
+        given = _given({"details": details})
+        entry = CustomMessageEntry(
+            custom_type=custom_type, content=content, display=display, **given
+        )
+        return await self.append(entry, lane)
+
+    async def append_compaction(
+        self,
+        summary: str,
+        first_kept_entry_id: str | None,
+        tokens_before: int,
+        *,
+        details: Any = None,
+        usage: Usage | None = None,
+        from_hook: bool | None = None,
+        id: str = "",
+        lane: str = "main",
+    ) -> Entry:
+        """A summary in the place of what lies before the kept entry; None keeps nothing."""
+        own = id or uuid7()
+        given = _given({"details": details, "usage": usage, "from_hook": from_hook})
+        entry = CompactionEntry(
+            id=own,
+            summary=summary,
+            first_kept_entry_id=own if first_kept_entry_id is None else first_kept_entry_id,
+            tokens_before=tokens_before,
+            **given,
+        )
+        return await self.append(entry, lane)
+
+    async def append_branch_summary(
+        self,
+        summary: str,
+        from_id: str | None,
+        *,
+        details: Any = None,
+        usage: Usage | None = None,
+        from_hook: bool | None = None,
+        id: str = "",
+        lane: str = "main",
+    ) -> Entry:
+        """What happened on the branch whose leaf was `from_id`."""
+        given = _given({"details": details, "usage": usage, "from_hook": from_hook})
+        entry = BranchSummaryEntry(id=id, summary=summary, from_id=from_id, **given)
+        return await self.append(entry, lane)
+
+    async def append_context_edit(
+        self, target_id: str, content: Content | Sequence[Any] | None, *, lane: str = "main"
+    ) -> Entry:
+        """Show the model other content for an entry, or None of it; the log keeps the old."""
+        self._known(target_id)
+        replacement = None if content is None else Replacement(content=content)
+        return await self.append(
+            ContextEditEntry(target_id=target_id, replacement=replacement), lane
+        )
+
+    async def move(self, leaf_id: str | None, lane: str = "main") -> None:
+        """Set a lane's leaf; the next entry follows it. To where it is: writes nothing."""
+        await self._write(partial(self._move, leaf_id, lane))
+
+    def move_sync(self, leaf_id: str | None, lane: str = "main") -> None:
+        """As `move`, blocking."""
+        self._write_sync(partial(self._move, leaf_id, lane))
+
+    async def add_lane(self, name: str, leaf_id: str | None) -> None:
+        """Begin a lane at an entry, or before every root."""
+        await self._write(partial(self._new_lane, name, leaf_id))
+
+    async def set_name(self, name: str | None) -> None:
+        """Name the session; None or blank takes the name away."""
+        await self._write(partial(_name, name))
+
+    def set_name_sync(self, name: str | None) -> None:
+        """As `set_name`, blocking."""
+        self._write_sync(partial(_name, name))
+
+    async def set_label(self, target_id: str, label: str | None) -> None:
+        """Label an entry; None or blank takes the label away."""
+        self._known(target_id)
+        await self._write(partial(_label, target_id, label))
+
+    async def record(self, type: str, *, lane: str = "main", **fields: Any) -> Record:
+        """Write down how the harness got where it is; `fields` are those of the record's class.
+
+        The record has an id of its own, unless `id` is given.
+        """
+        if type not in RECORD_TYPES:
+            raise PiError("invalid_argument", f"there is no record of type {type!r}")
+        try:
+            body = RECORD_TYPES[type].model_validate({**fields, "lane": lane})
+        except ValidationError as error:
+            raise PiError("invalid_argument", f"record {type}: {why(error)}") from None
+        return await self._write(
+            lambda: body.having(id=body.id or uuid7(), timestamp=body.timestamp or now_ms())
+        )
+
+    def watch(self, callback: Watcher) -> Callable[[], None]:
+        """Be told of each line after it is on the disk and memory knows it.
+
+        The callback runs on the writer thread and holds up the next write: hand over and
+        return. What it raises is logged.
+
+        Returns:
+            A function that takes the callback back.
+        """
+        with self._mutex:
+            key = max(self._watchers, default=0) + 1
+            self._watchers[key] = callback
+        return lambda: self._unwatch(key, callback)
+
+    def _unwatch(self, key: int, callback: Watcher) -> None:
+        with self._mutex:
+            if self._watchers.get(key) is callback:
+                del self._watchers[key]
+
+    # --- on the writer thread ---------------------------------------------------------------
+
+    def _entry(self, body: Entry, lane: str | None) -> Entry:
+        parent = body.parent_id if lane is None else self.leaf(lane)
+        return body.having(
+            id=body.id or uuid7(),
+            parent_id=parent,
+            timestamp=body.timestamp or now_ms(),
+            lane=lane,
+        )
+
+    def _move(self, leaf_id: str | None, lane: str) -> LaneMove | None:
+        if self.leaf(lane) == self._known(leaf_id):
+            return None
+        return LaneMove(lane=lane, leaf_id=leaf_id)
+
+    def _new_lane(self, name: str, leaf_id: str | None) -> LaneMove:
+        if not name or name in self.lanes:
+            raise PiError("invalid_argument", f"the lane {name!r} is there already")
+        return LaneMove(lane=name, leaf_id=self._known(leaf_id))
+
+    def _commit(self, make: Callable[[], S]) -> S:
+        """Write what `make` gives under the state of this moment; None: nothing to write."""
+        value = make()
+        if value is None:
+            return value
+        try:
+            line = self._codec.encode(value, self._index)
+            stored = self._codec.read(line)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise PiError("invalid_argument", f"cannot be written: {why(error)}") from None
+        checked = self._codec.check(line, self._index)
+        if isinstance(checked, Err):
+            raise PiError("invalid_argument", f"cannot be written: {checked.error}")
+        place = self._log.append(line)
+        self._take(checked.value, stored, place)
+        self._tell(stored)
+        return stored  # type: ignore[return-value]  # a line is read as the class it was made of
+
+    def _tell(self, stored: Stored) -> None:
+        with self._mutex:
+            watchers = list(self._watchers.values())
+        for watcher in watchers:
+            try:
+                watcher(stored)
+            except Exception:
+                _log.exception("a watcher of session %s failed", self.id)
+
+    async def _write(self, make: Callable[[], S]) -> S:
+        self._writable()
+        return await self._writer.do(lambda: self._commit(make))
+
+    def _write_sync(self, make: Callable[[], S]) -> S:
+        self._writable()
+        return self._writer.run(lambda: self._commit(make))
+
+    def _writable(self) -> None:
+        if self._read_only:
+            raise PiError("invalid_state", f"{self.path} is open read-only")
+
+
+def _mend(log: FileLog, loaded: Loaded, *, read_only: bool) -> tuple[Diagnostic, ...]:
+    """Repair the end of a log that a crash left (rule 17), or only say what is wrong."""
+    if not loaded.torn and not loaded.unterminated:
+        return ()
+    aside = None
+    if not read_only:
+        aside = log.repair(loaded.end, unterminated=loaded.unterminated)
+    if loaded.unterminated:
+        line, code, text = loaded.index.lines, "missing_newline", "the last line had no newline"
+    else:
+        line, code = loaded.index.lines + 1, "torn_tail"
+        text = f"{count(loaded.torn, 'byte')} of an unfinished line"
+        text += f", set aside in {aside.name}" if aside else ""
+    return (Diagnostic(line, code, text),)
+
+
+def _let_go(process: int, writer: Writer, log: Log, lock: SessionLock | None) -> None:
+    writer.close(wait=False)
+    log.close()
+    # A fork shares its parent's lock and must not open it.
+    if lock is not None and os.getpid() == process:
+        lock.release()
+
+
+def _resolve(path: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(path).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise PiError("session", f"{os.fspath(path)}: {error}") from None
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise PiError("session", f"{folder}: {error.strerror}") from None
+
+
+def _name(name: str | None) -> NameFact:
+    return NameFact(**_given({"name": (name or "").strip() or None}))
+
+
+def _label(target_id: str, label: str | None) -> LabelFact:
+    return LabelFact(target_id=target_id, **_given({"label": (label or "").strip() or None}))
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields that were given, so that those that were not are not written."""
+    return {name: value for name, value in fields.items() if value is not None}
