@@ -16,7 +16,7 @@ from pi_nb.text import scrub
 # Control characters have pictures of their own; tab and line feed are themselves.
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if code not in b"\t\n"} | {0x7F: 0x2421}
 
-# Browsers drop these inside a URL before they look at its scheme.
+# Some of these a browser drops before it looks at the scheme; none of them a reader can see.
 _IGNORED = re.compile(r"[\x00-\x20\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
 _SCHEME = re.compile(r"(?:https?://|mailto:|#|data:image/(?:png|jpeg|gif|webp);base64,)", re.I)
 _VOID = frozenset({"br", "col", "hr", "img", "input"})
