@@ -1,0 +1,222 @@
+"""One exchange with a model server: JSON out, bytes in, and nothing raises.
+
+What the world refuses comes back as the last item of the stream. An abort is heard at any
+point: while connecting, while waiting for the first byte, between two. Each exchange has
+its own client, so it belongs to no event loop but the one that makes it.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import json
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pi_nb.abort import Aborted, AbortSignal, unless_aborted
+from pi_nb.result import Err, Ok, Result
+from pi_nb.text import scrub_data
+
+from .errors import ServerError, read_error_body, read_retry_after
+from .keys import scrub_keys, shown_url
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+ERROR_BODY_LIMIT = 64 * 1024
+"""Bytes of an error's body that are read; the rest is left with the server."""
+ANSWER_LIMIT = 16 * 1024 * 1024
+"""Bytes of an answer that is not streamed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds. `idle` is the longest silence, the wait for the first byte included."""
+
+    connect: float = 10.0
+    idle: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class HttpFailure:
+    """Why an exchange did not go through. Holds no key: the words are scrubbed."""
+
+    error: ServerError
+    aborted: bool = False
+
+    def __str__(self) -> str:
+        return self.error.message
+
+    @property
+    def status(self) -> int | None:
+        return self.error.status
+
+
+async def post(
+    url: str,
+    body: Mapping[str, Any],
+    *,
+    signal: AbortSignal,
+    headers: Mapping[str, str] | None = None,
+    timeouts: Timeouts = Timeouts(),
+    secrets: tuple[str, ...] = (),
+) -> AsyncGenerator[bytes | HttpFailure, None]:
+    """POST JSON and yield the answer's bytes as they come; a failure is the last item.
+
+    Args:
+        body: Plain data. Surrogate halves in it are replaced.
+        secrets: Texts that must not come back in an error's words.
+    """
+    try:
+        content = json.dumps(scrub_data(body), ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        yield HttpFailure(ServerError(f"The request is no JSON: {error}", ("invalid",)))
+        return
+    sent = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
+    began = False
+    try:
+        async with _client(url, timeouts) as client:
+            request = client.build_request(
+                "POST", url, content=content, headers={**sent, **(headers or {})}
+            )
+            response = await unless_aborted(client.send(request, stream=True), signal)
+            if response.status_code != 200:
+                yield await unless_aborted(_refusal(response, secrets), signal)
+                return
+            began = True
+            chunks = response.aiter_bytes()
+            while chunk := await unless_aborted(anext(chunks, b""), signal):
+                yield chunk
+    except Aborted as stop:
+        yield HttpFailure(ServerError(str(stop)), aborted=True)
+    except Exception as error:
+        yield HttpFailure(_explained(error, url, timeouts, began, secrets))
+
+
+async def get_json(
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeouts: Timeouts = Timeouts(),
+    secrets: tuple[str, ...] = (),
+) -> Result[Any, HttpFailure]:
+    """GET a JSON document. A body that is no JSON is a failure with code `not_json`."""
+    try:
+        async with (
+            _client(url, timeouts) as client,
+            client.stream("GET", url, headers=dict(headers or {})) as response,
+        ):
+            if response.status_code != 200:
+                return Err(await _refusal(response, secrets))
+            body = await _read(response, ANSWER_LIMIT)
+    except Exception as error:
+        return Err(HttpFailure(_explained(error, url, timeouts, False, secrets)))
+    try:
+        return Ok(json.loads(body))
+    except (ValueError, RecursionError):
+        return Err(HttpFailure(ServerError("The answer is no JSON", ("not_json",), 200)))
+
+
+def is_loopback(host: str) -> bool:
+    """The host is this machine: a proxy has no business in between."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def _client(url: str, timeouts: Timeouts) -> httpx.AsyncClient:
+    import httpx  # a quarter of a second that a session without a server does not need
+
+    parts = urlsplit(url)
+    return httpx.AsyncClient(
+        timeout=httpx.Timeout(timeouts.idle, connect=timeouts.connect, pool=timeouts.connect),
+        trust_env=not is_loopback(parts.hostname or ""),
+        verify=_trust() if parts.scheme == "https" else False,
+        follow_redirects=False,
+        # A compressed stream is held back by proxies until a block is full.
+        headers={"Accept-Encoding": "identity", "User-Agent": "pi-nb"},
+    )
+
+
+@functools.cache
+def _trust() -> ssl.SSLContext:
+    """The machine's certificates; reading them takes longer than a request on a local network."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+async def _read(response: httpx.Response, limit: int) -> bytes:
+    """The body, cut at the limit; what a broken connection left of it counts as the body."""
+    import httpx
+
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > limit:
+                break
+    except httpx.HTTPError:
+        if response.status_code == 200:
+            raise
+    return bytes(body[:limit])
+
+
+async def _refusal(response: httpx.Response, secrets: tuple[str, ...]) -> HttpFailure:
+    status = response.status_code
+    body = await _read(response, ERROR_BODY_LIMIT)
+    found = read_error_body(body, status, read_retry_after(response.headers))
+    words = found.message or response.reason_phrase or "the server gave no reason"
+    if 300 <= status < 400:
+        words = f"the server redirects to {shown_url(response.headers.get('location', '?'))}"
+    message = scrub_keys(f"HTTP {status}: {words}", secrets)
+    return HttpFailure(ServerError(message, found.codes, status, found.retry_after))
+
+
+def _explained(
+    error: Exception, url: str, timeouts: Timeouts, began: bool, secrets: tuple[str, ...]
+) -> ServerError:
+    """A transport's exception in words. Its own text is used only where it cannot hold a key."""
+    import httpx
+
+    where = shown_url(url)
+    match error:
+        case httpx.ConnectTimeout() | httpx.PoolTimeout():
+            words = f"No connection to {where} within {timeouts.connect:g} s"
+            return ServerError(words, ("timeout",))
+        case httpx.TimeoutException():
+            return ServerError(f"Nothing came from {where} for {timeouts.idle:g} s", ("timeout",))
+        case httpx.ConnectError():
+            return ServerError(f"No connection to {where}: {_reason(error)}", ("network",))
+        case httpx.ReadError() | httpx.RemoteProtocolError() if began:
+            return ServerError("The stream ended early", ("cut_off",))
+        case httpx.RemoteProtocolError():
+            return ServerError(f"{where} closed the connection without an answer", ("network",))
+        case httpx.NetworkError() | httpx.ProxyError():
+            return ServerError(f"The connection to {where} broke", ("network",))
+        case httpx.InvalidURL() | httpx.UnsupportedProtocol():
+            return ServerError(f"Not a URL that can be asked: {where}", ("invalid",))
+        case httpx.LocalProtocolError() | UnicodeError():
+            # Their texts quote the header, and the header is the key.
+            words = "The request cannot be sent: the key or a header holds a forbidden character"
+            return ServerError(words, ("invalid",))
+        case _:
+            words = f"The request to {where} failed: {type(error).__name__}: {error}"
+            return ServerError(scrub_keys(words, secrets))
+
+
+def _reason(error: BaseException) -> str:
+    """The system's words for a refused connection, from the innermost cause."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__ or error
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

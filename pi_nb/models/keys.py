@@ -1,0 +1,90 @@
+"""Keys: held here, sent in a header, and never shown, not even their first letters.
+
+A notebook is saved and shared with everything that was printed into it, so no repr, error
+or event may hold key material (known fault Z-01). Servers echo keys in their errors, whole
+or with stars in the middle; `scrub_keys` takes out both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit, urlunsplit
+
+HIDDEN = "[key]"
+ApiKey = str | Callable[[], str | None] | None
+"""A key, a function that gives it when a request is made, or none."""
+
+_TOKEN = re.compile(r"[^\s\"'`<>(){}\[\],;:=]+")
+_MASKED = re.compile(r"\*{2,}|\.{3}|…")
+_LOOKS_LIKE_A_KEY = re.compile(
+    r"\b(?:sk|gsk|xai|hf)[-_][A-Za-z0-9_\-*.]{6,}"
+    r"|(?<=\bBearer )\S+"
+    r"|\bAIza[A-Za-z0-9_\-*]{8,}",
+    re.IGNORECASE,
+)
+_SHORTEST_PART = 6
+
+
+class Key:
+    """An API key that does not show itself."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: ApiKey = None) -> None:
+        self._source = source
+
+    def __repr__(self) -> str:
+        return f"Key({'none' if self._source is None else 'set'})"
+
+    def __reduce__(self) -> tuple[type[Key], tuple[()]]:
+        # A copy in a file or another process would be a key in a file.
+        return (Key, ())
+
+    def read(self) -> str:
+        """The key's text without white space around it; empty where there is none.
+
+        Asked at every request, so a function may renew it. What that function raises goes
+        through to the caller.
+        """
+        found = self._source() if callable(self._source) else self._source
+        return (found or "").strip()
+
+
+def bearer(secret: str) -> dict[str, str]:
+    """The header that carries a key; nothing where there is none."""
+    return {"Authorization": f"Bearer {secret}"} if secret else {}
+
+
+def scrub_keys(text: str, secrets: Iterable[str] = ()) -> str:
+    """Text without key material: `[key]` in the place of each.
+
+    Taken out are the secrets themselves, parts of them from six characters on, words that
+    are masked in the way servers mask keys, and what looks like a key of a well-known form.
+    """
+    known = [secret for secret in secrets if secret]
+    for secret in sorted(known, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+
+    def hidden(found: re.Match[str]) -> str:
+        word = found[0]
+        part = len(word) >= _SHORTEST_PART and any(word in secret for secret in known)
+        return HIDDEN if part or (_MASKED.search(word) and _like(word, known)) else word
+
+    if known:
+        text = _TOKEN.sub(hidden, text)
+    return _LOOKS_LIKE_A_KEY.sub(HIDDEN, text)
+
+
+def _like(masked: str, secrets: Iterable[str]) -> bool:
+    """The word begins or ends as one of the secrets, or shows nothing but its mask."""
+    parts = [part for part in _MASKED.split(masked) if part]
+    return not parts or any(
+        secret.startswith(parts[0]) or secret.endswith(parts[-1]) for secret in secrets
+    )
+
+
+def shown_url(url: str) -> str:
+    """A URL without what may be secret in it: user, password, query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
