@@ -179,10 +179,11 @@ def project(steps: Sequence[Step], read: Callable[[str], Entry]) -> ContextFold:
     for step in (*kept, *steps[newest + 1 :]):
         if step.type in _SHOWN:
             fold.add(read(step.id))
+    # The kept part alone may say less, or something older, than the branch.
     fold.model = _newest(steps, read, ("message", "model_change"), _model_of)
-    fold.thinking_level = (
-        _newest(steps, read, ("thinking_level_change",), lambda e: e.thinking_level) or "off"
-    )
+    level = _newest(steps, read, ("thinking_level_change",), lambda e: e.thinking_level)
+    if level is not None:
+        fold.thinking_level = level
     fold.active_tools = _newest(
         steps, read, ("active_tools_change",), lambda e: e.active_tool_names
     )

@@ -53,6 +53,7 @@ from .v4.codec import V4
 from .writer import Writer
 
 S = TypeVar("S", bound=Stored | None)
+E = TypeVar("E", bound=Entry)
 Watcher = Callable[[Stored], None]
 
 _log = logging.getLogger(__name__)
@@ -225,7 +226,7 @@ class Session(SessionReader):
 
     # --- writing ----------------------------------------------------------------------------
 
-    async def append(self, body: Entry, lane: str | None = "main") -> Entry:
+    async def append(self, body: E, lane: str | None = "main") -> E:
         """Add an entry after the lane's leaf and make it the leaf; returns it as written.
 
         `body` needs no id, parent or timestamp: an id or a timestamp that it has is kept,
@@ -234,7 +235,7 @@ class Session(SessionReader):
         """
         return await self._write(partial(self._entry, body, lane))
 
-    def append_sync(self, body: Entry, lane: str | None = "main") -> Entry:
+    def append_sync(self, body: E, lane: str | None = "main") -> E:
         """As `append`, blocking; for code without a loop. Not from a watcher."""
         return self._write_sync(partial(self._entry, body, lane))
 
@@ -245,26 +246,28 @@ class Session(SessionReader):
         lane: str = "main",
         terminate: bool | None = None,
         id: str = "",
-    ) -> Entry:
+    ) -> MessageEntry:
         given = _given({"terminate": terminate})
         return await self.append(MessageEntry(message=message, id=id, **given), lane)
 
     async def append_model_change(
         self, provider: str, model_id: str, *, lane: str = "main"
-    ) -> Entry:
+    ) -> ModelChangeEntry:
         return await self.append(ModelChangeEntry(provider=provider, model_id=model_id), lane)
 
-    async def append_thinking_level_change(self, level: str, *, lane: str = "main") -> Entry:
+    async def append_thinking_level_change(
+        self, level: str, *, lane: str = "main"
+    ) -> ThinkingLevelChangeEntry:
         return await self.append(ThinkingLevelChangeEntry(thinking_level=level), lane)
 
     async def append_active_tools_change(
         self, names: Sequence[str], *, lane: str = "main"
-    ) -> Entry:
+    ) -> ActiveToolsChangeEntry:
         return await self.append(ActiveToolsChangeEntry(active_tool_names=tuple(names)), lane)
 
     async def append_custom(
         self, custom_type: str, data: Any = None, *, lane: str = "main"
-    ) -> Entry:
+    ) -> CustomEntry:
         """Data for an extension; the model never sees it."""
         given = _given({"data": data})
         return await self.append(CustomEntry(custom_type=custom_type, **given), lane)
@@ -277,7 +280,7 @@ class Session(SessionReader):
         display: bool = True,
         details: Any = None,
         lane: str = "main",
-    ) -> Entry:
+    ) -> CustomMessageEntry:
         """Something an extension says to the model."""
         given = _given({"details": details})
         entry = CustomMessageEntry(
@@ -296,7 +299,7 @@ class Session(SessionReader):
         from_hook: bool | None = None,
         id: str = "",
         lane: str = "main",
-    ) -> Entry:
+    ) -> CompactionEntry:
         """A summary in the place of what lies before the kept entry; None keeps nothing."""
         own = id or uuid7()
         given = _given({"details": details, "usage": usage, "from_hook": from_hook})
@@ -319,7 +322,7 @@ class Session(SessionReader):
         from_hook: bool | None = None,
         id: str = "",
         lane: str = "main",
-    ) -> Entry:
+    ) -> BranchSummaryEntry:
         """What happened on the branch whose leaf was `from_id`."""
         given = _given({"details": details, "usage": usage, "from_hook": from_hook})
         entry = BranchSummaryEntry(id=id, summary=summary, from_id=from_id, **given)
@@ -327,7 +330,7 @@ class Session(SessionReader):
 
     async def append_context_edit(
         self, target_id: str, content: Content | Sequence[Any] | None, *, lane: str = "main"
-    ) -> Entry:
+    ) -> ContextEditEntry:
         """Show the model other content for an entry, or None of it; the log keeps the old."""
         self._known(target_id)
         replacement = None if content is None else Replacement(content=content)
@@ -396,7 +399,7 @@ class Session(SessionReader):
 
     # --- on the writer thread ---------------------------------------------------------------
 
-    def _entry(self, body: Entry, lane: str | None) -> Entry:
+    def _entry(self, body: E, lane: str | None) -> E:
         parent = body.parent_id if lane is None else self.leaf(lane)
         return body.having(
             id=body.id or uuid7(),
