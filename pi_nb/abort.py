@@ -27,7 +27,7 @@ class AbortSignal:
         # same thread is in the middle of any of these methods.
         self._lock = threading.RLock()
         self._aborted = False
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._callbacks: dict[int, Callable[[], object]] = {}
         self._next = 0
         self.reason = ""
 
@@ -56,7 +56,7 @@ class AbortSignal:
         if failed:
             raise ExceptionGroup("callbacks of an abort failed", failed)
 
-    def on_abort(self, callback: Callable[[], None]) -> Callable[[], None]:
+    def on_abort(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call back once, from the aborting thread; at once if it is already set.
 
         Returns:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from html import escape as _escape
+from html import unescape as _unescape
 
 from pi_nb.text import fence as fence
-from pi_nb.text import scrub
+from pi_nb.text import plain, scrub
 
 # Control characters have pictures of their own; tab and line feed are themselves.
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if code not in b"\t\n"} | {0x7F: 0x2421}
@@ -80,3 +81,73 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> Html:
             *(element("tr", *(element("td", cell) for cell in row)) for row in rows),
         ),
     )
+
+
+# --- Markdown that others wrote -----------------------------------------------------------
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`\n]*")
+_CONTAINER = re.compile(r"^[ \t]*(?:[-*+>]|\d+[.)])", re.MULTILINE)
+_SPAN = re.compile(r"(?<!`)(`+)(?!`)((?:(?!\n[ \t]*\n).)+?)(?<!`)\1(?!`)", re.DOTALL)
+_TARGET = re.compile(r"(\]\([\s>]*<?|^[\s>*+-]*\[[^\]\n]+\]:[\s>]*<?)([^\s)>]*)", re.MULTILINE)
+_ACTIVE = str.maketrans({char: f"&#{ord(char)};" for char in "<>&*_`[]\\~|$:#!"})
+
+
+def safe_markdown(source: str) -> str:
+    """Markdown of a model, with everything taken out that is more than text.
+
+    A notebook's own outputs are trusted: JupyterLab runs a script in their Markdown. So
+    every `<` is escaped, a link may only go where `url` or a relative path goes, and a
+    picture becomes a link, for loading it would tell its server what the model put in the
+    address. Code stays code: a fence is written anew, with a mark that its content cannot
+    close, and with the containers before it closed, so that no two parsers can disagree
+    about where it ends. Linear in the source; a fence that is still open ends with it.
+    """
+    parts: list[str] = []
+    prose: list[str] = []
+    lines = iter(plain(source).split("\n"))
+    for line in lines:
+        opened = _FENCE.fullmatch(line)
+        if opened is None:
+            prose.append(line)
+            continue
+        before = _prose("\n".join(prose))
+        prose.clear()
+        mark, language = opened[1], opened[2]
+        code = []
+        for line in lines:
+            closing = line.strip(" \t")
+            if closing and set(closing) == {mark[0]} and len(closing) >= len(mark):
+                break
+            code.append(line)
+        # Blank lines close a paragraph; only a comment at the margin closes a list.
+        boundary = "<!-- -->\n\n" if _CONTAINER.search(before) else ""
+        parts.append(f"{before.rstrip()}\n\n{boundary}{fence(chr(10).join(code), language)}\n")
+    return "\n".join([*parts, _prose("\n".join(prose))]).strip("\n")
+
+
+def _prose(source: str) -> str:
+    """Markdown outside fences: links checked first, also where code may hide them."""
+    source = _TARGET.sub(_checked_target, source)
+    done = []
+    end = 0
+    for span in _SPAN.finditer(source):
+        done += [_bare(source[end : span.start()]), _code_span(span)]
+        end = span.end()
+    return "".join([*done, _bare(source[end:])])
+
+
+def _bare(source: str) -> str:
+    return source.replace("<", "&lt;").replace("![", "\\![")
+
+
+def _code_span(span: re.Match[str]) -> str:
+    """As it is where it holds nothing active; else as an element, its content inert."""
+    if "<" not in span[2]:
+        return span[0]
+    return str(element("code", Html(span[2].strip(" ").translate(_ACTIVE))))
+
+
+def _checked_target(found: re.Match[str]) -> str:
+    target = _IGNORED.sub("", _unescape(found[2]).replace("\\", ""))
+    scheme = re.match(r"[^/?#]*?:", target)
+    return found[0] if scheme is None or url(target) else found[1] + "#"

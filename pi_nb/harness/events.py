@@ -1,0 +1,66 @@
+"""What the harness tells besides the events of the loop."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pi_nb.loop.events import Event
+from pi_nb.models.types import Model, ThinkingLevel
+
+
+class QueueUpdate(Event):
+    """The lengths of the queues after one of them changed."""
+
+    type: Literal["queue_update"] = "queue_update"
+    steer: int
+    follow_up: int
+    next_turn: int
+
+
+class SavePoint(Event):
+    """A turn and the changes that waited for its end are written."""
+
+    type: Literal["save_point"] = "save_point"
+    had_pending: bool
+
+
+class Settled(Event):
+    """The harness is idle again. The last event of a run, but for `abort`."""
+
+    type: Literal["settled"] = "settled"
+
+
+class AbortEvent(Event):
+    """An aborted run is over; the numbers are the queued messages that the abort cleared."""
+
+    type: Literal["abort"] = "abort"
+    steer: int
+    follow_up: int
+
+
+class ModelUpdate(Event):
+    type: Literal["model_update"] = "model_update"
+    model: Model
+    previous: Model
+
+
+class ThinkingLevelUpdate(Event):
+    type: Literal["thinking_level_update"] = "thinking_level_update"
+    level: ThinkingLevel
+    previous: ThinkingLevel
+
+
+class ToolsUpdate(Event):
+    """Tools were registered, or others became active."""
+
+    type: Literal["tools_update"] = "tools_update"
+    tools: tuple[str, ...]
+    active: tuple[str, ...]
+
+
+class SessionTree(Event):
+    """The leaf moved. `leaf_id` None: to before the first entry."""
+
+    type: Literal["session_tree"] = "session_tree"
+    leaf_id: str | None
+    previous: str | None

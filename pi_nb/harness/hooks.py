@@ -1,0 +1,185 @@
+"""Hooks: functions that may change what happens, in the order they were registered.
+
+    before_agent_start(BeforeAgentStart)  -> StartPatch | None     messages, system prompt
+    context(ContextHook)                  -> messages | None       what the request holds
+    tool_call(ToolCallHook)               -> Blocked | None        block a call
+    tool_result(ToolResultHook)           -> ResultPatch | None    change a result
+    session_before_tree(BeforeTree)       -> {"cancel": True} | None
+
+A hook is a plain or an async function. A tool hook that raises fails its call; any other
+that raises fails the operation with code `hook`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from pi_nb.loop.calls import Blocked
+from pi_nb.loop.types import ToolResult
+from pi_nb.messages import AgentMessage, CustomMessage, ToolCall, UserBlock, UserMessage
+from pi_nb.result import PiError
+
+HookName = Literal[
+    "before_agent_start", "context", "tool_call", "tool_result", "session_before_tree"
+]
+HOOKS: tuple[str, ...] = get_args(HookName)
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAgentStart:
+    """A prompt is about to run."""
+
+    message: UserMessage
+    system_prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartPatch:
+    """`system_prompt` holds for this run; `messages` follow the prompt in the log."""
+
+    system_prompt: str | None = None
+    messages: tuple[CustomMessage | UserMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextHook:
+    """The messages of a request, before they are converted for the provider."""
+
+    messages: Sequence[AgentMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallHook:
+    """A call whose arguments fit, before it runs."""
+
+    call: ToolCall
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultHook:
+    """What a call that ran gave back."""
+
+    call: ToolCall
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPatch:
+    """Fields that are not None replace those of the result."""
+
+    content: tuple[UserBlock, ...] | None = None
+    details: Any = None
+    is_error: bool | None = None
+    terminate: bool | None = None
+
+    def on(self, result: ToolResult) -> ToolResult:
+        """The result with this patch applied."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return result.having(**{k: v for k, v in fields.items() if v is not None})
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeTree:
+    """The leaf is about to move."""
+
+    target_id: str
+    leaf_id: str | None
+
+
+Handler = Callable[[Any], Any]
+
+
+class Hooks:
+    """The registered handlers, by name."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, list[Handler]] = {name: [] for name in HOOKS}
+
+    def add(self, name: str, handler: Handler) -> Callable[[], None]:
+        """Register; returns a function that takes the handler out again.
+
+        Raises:
+            PiError: `invalid_argument`, there is no such hook.
+        """
+        if name not in self._handlers:
+            known = ", ".join(HOOKS)
+            raise PiError("invalid_argument", f"No hook is named {name!r}. Hooks: {known}.")
+        handlers = self._handlers[name]
+        handlers.append(handler)
+
+        def remove() -> None:
+            if handler in handlers:
+                handlers.remove(handler)
+
+        return remove
+
+    def any(self, name: HookName) -> bool:
+        return bool(self._handlers[name])
+
+    async def answers(self, name: HookName, event: Any) -> AsyncIterator[Any]:
+        """What each handler says to one event, None left out."""
+        for handler in tuple(self._handlers[name]):
+            if (answer := await _ask(handler, event)) is not None:
+                yield answer
+
+    async def start(self, event: BeforeAgentStart) -> StartPatch:
+        """All patches together: the last system prompt wins, messages add up."""
+        prompt: str | None = None
+        messages: list[CustomMessage | UserMessage] = []
+        async for patch in self._checked("before_agent_start", event):
+            prompt = prompt if patch.system_prompt is None else patch.system_prompt
+            messages.extend(patch.messages)
+        return StartPatch(prompt, tuple(messages))
+
+    async def context(self, messages: Sequence[AgentMessage]) -> Sequence[AgentMessage]:
+        """Each handler sees what the one before it left."""
+        for handler in tuple(self._handlers["context"]):
+            async for changed in self._checked("context", ContextHook(messages), (handler,)):
+                messages = changed
+        return messages
+
+    async def tool_call(self, event: ToolCallHook) -> Blocked | None:
+        """The first handler that blocks decides."""
+        async for blocked in self.answers("tool_call", event):
+            if isinstance(blocked, Blocked):
+                return blocked
+        return None
+
+    async def tool_result(self, event: ToolResultHook) -> ToolResult:
+        """Patches one after another; each handler sees what the one before it left."""
+        result = event.result
+        for handler in tuple(self._handlers["tool_result"]):
+            patch = await _ask(handler, ToolResultHook(event.call, result))
+            if isinstance(patch, ResultPatch):
+                result = patch.on(result)
+        return result
+
+    async def cancels_tree(self, event: BeforeTree) -> bool:
+        """Whether a handler cancels the move."""
+        async for answer in self._checked("session_before_tree", event):
+            if answer.get("cancel"):
+                return True
+        return False
+
+    async def _checked(
+        self, name: HookName, event: Any, handlers: Sequence[Handler] | None = None
+    ) -> AsyncIterator[Any]:
+        """Raises:
+        PiError: `hook`, a handler raised.
+        """
+        for handler in tuple(self._handlers[name]) if handlers is None else handlers:
+            try:
+                answer = await _ask(handler, event)
+            except Exception as error:
+                raise PiError("hook", f"A {name} hook failed: {error}") from error
+            if answer is not None:
+                yield answer
+
+
+async def _ask(handler: Handler, event: Any) -> Any:
+    answer = handler(event)
+    return await answer if inspect.isawaitable(answer) else answer

@@ -1,0 +1,107 @@
+"""What a prompt gives back, and what a turn is asked with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pi_nb.messages import AgentMessage, AssistantMessage, Usage
+from pi_nb.models.types import Model, ThinkingLevel
+from pi_nb.session.session import Session
+from pi_nb.text import one_line
+
+Phase = Literal["idle", "turn", "compaction", "branch_summary", "retry"]
+
+
+@dataclass(frozen=True, slots=True)
+class AbortResult:
+    """How many queued messages an abort dropped."""
+
+    steer: int = 0
+    follow_up: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NavigateResult:
+    """What a move of the leaf did.
+
+    `editor_text` is the text of the user message that was navigated to, for editing.
+    """
+
+    cancelled: bool = False
+    editor_text: str | None = None
+    summary_entry_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TurnResult:
+    """What one prompt came to: the last answer, and everything the run added."""
+
+    message: AssistantMessage
+    messages: tuple[AgentMessage, ...]
+    reason: str
+    """`done`, `terminated`, `error`, `aborted`."""
+    usage: Usage
+    """The sum over the run's requests."""
+    leaf_id: str | None
+    """The entry where the run ended."""
+    model: Model
+    aborted: AbortResult | None = None
+
+    @property
+    def text(self) -> str:
+        """The last answer's text."""
+        return self.message.text
+
+    @property
+    def ok(self) -> bool:
+        """The answer is complete: no error, no abort, not cut off at the output limit."""
+        return self.message.stop_reason in ("stop", "toolUse", "deferred")
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        notes = {"stop": "", "toolUse": ""}
+        note = notes.get(self.message.stop_reason, f" [{self.message.stop_reason}]")
+        return f"TurnResult({one_line(self.text, 60)!r}{note})"
+
+    def _repr_markdown_(self) -> str:
+        return self.text + ("" if self.ok else f"\n\n*{self.ending}*")
+
+    @property
+    def ending(self) -> str:
+        """One line on how it ended, empty where it ended well."""
+        match self.message.stop_reason:
+            case "error":
+                return f"Error: {self.message.error_message or 'the model gave no reason'}"
+            case "aborted":
+                return "Aborted."
+            case "length":
+                return "Cut off at the output limit: the answer is not complete."
+            case _:
+                return ""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptContext:
+    """What a system prompt written as a function is given, once a turn."""
+
+    model: Model
+    thinking_level: ThinkingLevel
+    tools: tuple[str, ...]
+    cwd: str
+    session: Session
+
+
+SystemPrompt = str | Callable[[PromptContext], str | Awaitable[str]]
+
+
+async def written(prompt: SystemPrompt, context: PromptContext) -> str:
+    """The system prompt as text for one turn."""
+    if isinstance(prompt, str):
+        return prompt
+    answer = prompt(context)
+    return await answer if inspect.isawaitable(answer) else answer

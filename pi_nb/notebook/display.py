@@ -1,0 +1,259 @@
+"""What a run shows in its cell: while it goes on, and what stays in the notebook.
+
+One Markdown display, updated when its text has grown by a twentieth and at most ten times a
+second, so that what is sent stays within about twenty times the answer. At the end it is
+Markdown and plain text: readable without JavaScript, without a kernel, without a key.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pi_nb.harness.turn import TurnResult
+from pi_nb.html import details, element, fence, safe_markdown
+from pi_nb.loop.events import Event, MessageStart, MessageUpdate, ToolEnd, ToolStart, ToolUpdate
+from pi_nb.loop.types import ToolResult
+from pi_nb.messages import AssistantMessage
+from pi_nb.models.types import TextDelta, ThinkingDelta
+from pi_nb.text import clip, one_line, plain
+
+from .kernel import in_kernel
+
+GROWTH = 1.05
+INTERVAL = 0.1
+"""Seconds between two updates at least."""
+SHOWN = 4_000
+"""Characters of a tool's output that a cell keeps; the session has what the model saw."""
+
+
+@dataclass(slots=True)
+class Block:
+    """One piece of a run: an answer's text, its thinking, or a tool call with its result."""
+
+    kind: str
+    pieces: list[str] = field(default_factory=list)
+    call_id: str = ""
+    name: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    result: ToolResult | None = None
+    done: bool = False
+
+    @property
+    def text(self) -> str:
+        if len(self.pieces) > 1:
+            self.pieces[:] = ["".join(self.pieces)]
+        return self.pieces[0] if self.pieces else ""
+
+
+class Record:
+    """A run as blocks, from its events. Knows nothing of any display."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.size = 0
+        """Characters so far."""
+        self._open: dict[tuple[str, int], Block] = {}
+
+    def add(self, event: Event) -> bool:
+        """Take an event in. Returns whether something whole was added: show it at once."""
+        match event:
+            case MessageStart():
+                self._open.clear()
+            case MessageUpdate(event=TextDelta() | ThinkingDelta() as piece):
+                self._piece(piece)
+            case ToolStart():
+                self.blocks.append(
+                    Block(
+                        "call",
+                        call_id=event.tool_call_id,
+                        name=event.tool_name,
+                        arguments=event.arguments,
+                    )
+                )
+                return True
+            case ToolUpdate():
+                self._result(event.tool_call_id, event.partial, done=False)
+            case ToolEnd():
+                self._result(event.tool_call_id, event.result, done=True)
+                return True
+            case _:
+                pass
+        return False
+
+    def _piece(self, event: TextDelta | ThinkingDelta) -> None:
+        kind = "text" if isinstance(event, TextDelta) else "thinking"
+        key = (kind, event.index)
+        if key not in self._open:
+            self._open[key] = Block(kind)
+            self.blocks.append(self._open[key])
+        self._open[key].pieces.append(event.delta)
+        self.size += len(event.delta)
+
+    def _result(self, call_id: str, result: ToolResult, *, done: bool) -> None:
+        for block in reversed(self.blocks):
+            if block.kind == "call" and block.call_id == call_id and not block.done:
+                block.result, block.done = result, done
+                # A running tool is shown anew as if its output were text of the answer.
+                self.size += len(result.text)
+                return
+
+    def markdown(self, ending: str = "") -> str:
+        parts = [part for block in self.blocks if (part := _markdown(block))]
+        return "\n\n".join([*parts, *([ending] if ending else [])])
+
+    def plain(self, ending: str = "") -> str:
+        parts = [part for block in self.blocks if (part := _plain(block))]
+        return "\n\n".join([*parts, *([ending] if ending else [])])
+
+
+def title(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call on one line: its name and what it is about."""
+    main = arguments.get("command") or arguments.get("path")
+    about = main if isinstance(main, str) else ", ".join(map(str, arguments.values()))
+    return one_line(plain(f"{name}: {about}" if about else name), 100)
+
+
+def _state(block: Block) -> str:
+    if not block.done:
+        return "…"
+    return "✗" if block.result is not None and block.result.is_error else "✓"
+
+
+def _shown(block: Block) -> str:
+    """A call's outcome: the diff of an edit, else the end of what the tool said."""
+    result = block.result
+    if result is None:
+        return ""
+    diff = result.details.get("diff") if isinstance(result.details, dict) else None
+    text: str = diff if isinstance(diff, str) and diff and not result.is_error else result.text
+    cut = len(text) - SHOWN
+    return text if cut <= 0 else f"[{cut:,} characters before this]\n{text[-SHOWN:]}"
+
+
+def _markdown(block: Block) -> str:
+    if block.kind == "text":
+        return safe_markdown(block.text)
+    if block.kind == "thinking":
+        if not block.text.strip():
+            return ""
+        return _folded("thinking", fence(clip(block.text, SHOWN)))
+    head = f"{_state(block)} {title(block.name, block.arguments)}"
+    shown = _shown(block)
+    language = "diff" if shown.startswith("--- ") else ""
+    return _folded(head, fence(shown, language) if shown else "")
+
+
+def _folded(summary: str, body: str) -> str:
+    """A part that opens on a click. The blank lines make its body Markdown again."""
+    opened, closed = str(details(element("code", summary))).split("</details>")[0], "</details>"
+    return f"{opened}\n\n{body}\n\n{closed}" if body else f"{opened}{closed}"
+
+
+def _plain(block: Block) -> str:
+    if block.kind == "text":
+        return plain(block.text)
+    if block.kind == "thinking":
+        return f"(thinking) {one_line(plain(block.text), 200)}" if block.text.strip() else ""
+    head = f"{_state(block)} {title(block.name, block.arguments)}"
+    lines = plain(_shown(block)).strip("\n").split("\n")
+    return "\n".join([head, *(f"  {line}".rstrip() for line in lines if line or len(lines) > 1)])
+
+
+def footer(result: TurnResult, context: int) -> str:
+    """One line on what a run used: model, tokens, cost where known, share of the window."""
+    usage = result.usage
+    parts = [str(result.model), f"{usage.input:,} in", f"{usage.output:,} out"]
+    if usage.cache_read:
+        parts.append(f"{usage.cache_read:,} cached")
+    if usage.cost.total:
+        parts.append(f"${usage.cost.total:.4f}")
+    parts.append(f"context {context:,} of {result.model.context_window:,}")
+    return " · ".join(parts)
+
+
+class LiveCell:
+    """The display of one run. Made and finished by the cell, fed from the loop thread."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.record = Record()
+        self._quiet = quiet
+        self._kernel = in_kernel()
+        self._id = uuid.uuid4().hex
+        self._lock = threading.Lock()
+        self._closed = False
+        self._sent = 0
+        self._next = 0.0
+        if self._kernel and not quiet:
+            # On ipykernel 6 a display from another thread lands in the wrong cell; an
+            # update finds its place by the id. So the first one is made here.
+            self._publish("", "running…", update=False)
+
+    def add(self, event: Event) -> None:
+        """Show an event, now or with the next update. On the loop thread."""
+        whole = self.record.add(event)
+        if self._quiet:
+            return
+        if not self._kernel:
+            self._print(event)
+            return
+        now = time.monotonic()
+        grown = self.record.size > self._sent * GROWTH
+        if whole or (grown and now >= self._next):
+            self._sent, self._next = self.record.size, now + INTERVAL
+            self._publish(self.record.markdown(), self.record.plain())
+
+    def finish(self, note: str = "", footer: str = "") -> None:
+        """Leave what stays; later events of a run that was left behind are not shown.
+
+        Args:
+            note: How it ended, where it did not end well. May hold a provider's words.
+            footer: What it used.
+        """
+        if not self._quiet and self._kernel:
+            tail = [str(element("em", plain(note)))] if note else []
+            tail += [str(element("sub", footer))] if footer else []
+            self._publish(
+                self.record.markdown("\n\n".join(tail)),
+                self.record.plain("\n".join(filter(None, (plain(note), footer)))),
+            )
+        elif not self._quiet:
+            print("\n" + "\n".join(filter(None, (plain(note), footer))), flush=True)
+        with self._lock:
+            self._closed = True
+
+    def _publish(self, markdown: str, text: str, *, update: bool = True) -> None:
+        from IPython.display import publish_display_data
+
+        with self._lock:
+            if self._closed:
+                return
+            publish_display_data(  # type: ignore[no-untyped-call]
+                {"text/markdown": markdown, "text/plain": text},
+                transient={"display_id": self._id},
+                update=update,
+            )
+
+    def _print(self, event: Event) -> None:
+        """In a terminal text goes out as it comes, and calls when they begin and end."""
+        with self._lock:
+            if self._closed:
+                return
+            match event:
+                case MessageUpdate(event=TextDelta(delta=delta)):
+                    sys.stdout.write(plain(delta))
+                case MessageStart(message=AssistantMessage()):
+                    sys.stdout.write("\n")
+                case ToolStart():
+                    print(f"\n{title(event.tool_name, event.arguments)}")
+                case ToolEnd():
+                    shown = _plain(self.record.blocks[-1]).split("\n")
+                    print("\n".join(shown[-12:]))
+                case _:
+                    return
+            sys.stdout.flush()

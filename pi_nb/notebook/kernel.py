@@ -1,0 +1,122 @@
+"""What a kernel does differently: cells that wait by await, and who can answer a question.
+
+A cell magic cannot be awaited: ipykernel decides from the source text whether a cell is
+async. So a top-level `%%agent` cell is rewritten to an awaited call; called any other way
+(under `%%time`, in a function, with autoawait off) the same magic blocks. Both wait for the
+same run.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from pi_nb.harness.approval import ApprovalRequest, Decision
+from pi_nb.text import clip, one_line, plain
+
+MAGIC = "agent"
+AWAITED = "agent_awaited"
+
+
+def shell() -> Any | None:
+    """The running IPython shell, or None. Loads IPython only if somebody else has."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def in_kernel() -> bool:
+    """Whether this process is a Jupyter kernel."""
+    return getattr(shell(), "kernel", None) is not None
+
+
+def on_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def can_ask() -> bool:
+    """Whether somebody can answer `input()`. Ask once a run: it is the run's answer.
+
+    Under nbclient, `nbconvert --execute` and nbval nobody can; a terminal can.
+    """
+    running = shell()
+    kernel = getattr(running, "kernel", None)
+    if kernel is not None:
+        # Private, but the same from ipykernel 6.29 to 7.4, and a kernel test holds it.
+        return bool(getattr(kernel, "_allow_stdin", False))
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def ask_by_input(request: ApprovalRequest) -> Decision:
+    """Ask with `input()`, on the main thread. No answer is a no."""
+    print(describe(request))
+    try:
+        given = input("Run it? [y]es, [n]o, [a]lways in this session: ").strip().lower()
+    except EOFError:
+        return Decision(False, "user", "Nobody answered the question whether this may run.")
+    if given in ("y", "yes"):
+        return Decision(True, "user")
+    if given in ("a", "always"):
+        return Decision(True, "user", for_session=True)
+    return Decision(False, "user", "The user said no.")
+
+
+def describe(request: ApprovalRequest) -> str:
+    """What a call would do, for the person who decides. The model's text shows as text."""
+    arguments = request.arguments
+    main = arguments.get("command") or arguments.get("path")
+    lines = [f"{request.tool.name} wants to run."]
+    if isinstance(main, str):
+        lines = [f"{request.tool.name}: {clip(plain(main), 1_000)}"]
+    for name, value in arguments.items():
+        if value is not main:
+            lines.append(f"  {plain(name)} = {one_line(plain(str(value)), 200)}")
+    return "\n".join(lines)
+
+
+class AwaitedCells:
+    """Rewrites top-level `%%agent` cells, and only those, to an awaited call."""
+
+    def __init__(self, ip: Any) -> None:
+        self._ip = ip
+        self._depth = 0
+
+    def install(self) -> None:
+        self._ip.input_transformers_post.append(self.transform)
+        self._ip.events.register("pre_run_cell", self._enter)
+        self._ip.events.register("post_run_cell", self._leave)
+
+    def uninstall(self) -> None:
+        if self.transform in self._ip.input_transformers_post:
+            self._ip.input_transformers_post.remove(self.transform)
+        for event, callback in (("pre_run_cell", self._enter), ("post_run_cell", self._leave)):
+            if callback in self._ip.events.callbacks[event]:
+                self._ip.events.unregister(event, callback)
+
+    def _enter(self, _info: Any = None) -> None:
+        self._depth += 1
+
+    def _leave(self, _result: Any = None) -> None:
+        # The cell that loaded the extension ends without having begun here.
+        self._depth = max(self._depth - 1, 0)
+
+    def transform(self, lines: list[str]) -> list[str]:
+        """IPython has already made one canonical line of a cell magic when this is asked."""
+        prefix = f"get_ipython().run_cell_magic({MAGIC!r}, "
+        if not lines or not lines[0].startswith(prefix) or self._depth or not self._awaits():
+            return lines
+        return ["await " + lines[0].replace(repr(MAGIC), repr(AWAITED), 1), *lines[1:]]
+
+    def _awaits(self) -> bool:
+        from IPython.core.async_helpers import _asyncio_runner
+
+        ip = self._ip
+        runs = getattr(ip, "loop_runner", None) is _asyncio_runner
+        return bool(ip.autoawait) and runs and getattr(ip, "kernel", None) is not None
+
+
+def binds(namespace: dict[str, Any], name: str, value: Any, ours: Callable[[Any], bool]) -> None:
+    """Bind a name in the user's namespace if it is free or holds something of ours."""
+    if name not in namespace or ours(namespace[name]):
+        namespace[name] = value

@@ -1,0 +1,356 @@
+"""`%%agent` and `%agent`: the functions of `agent` from a cell's first line.
+
+    %%agent [-o NAME] [-q]          the cell's body is the prompt, word for word
+    %agent [status|new|open|resume|list|model|goto] ...
+
+A user's mistake is a `UsageError`: one line that names the next step, and a failed cell. A
+model that fails makes a failed cell too; what had arrived is in the session and shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from traitlets import CaselessStrEnum, Unicode
+
+from pi_nb.harness.turn import TurnResult
+from pi_nb.result import PiError
+from pi_nb.session.repo import SessionRepo
+from pi_nb.text import one_line, plain
+
+from .agent import Agent, agent, current, is_ours, make_current
+from .kernel import AWAITED, MAGIC, AwaitedCells, binds
+from .status import Rows, Status
+
+NAME = "agent"
+
+
+class ModelFailed(Exception):
+    """The model gave no answer. Shown as one line, without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+class _HelpShown(Exception):
+    """`-h` was given; the help is its text."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse for a magic: never exits, errors are `UsageError`, `-h` ends the magic."""
+
+    def __init__(self, prog: str, **kwargs: Any) -> None:
+        super().__init__(
+            prog=prog,
+            add_help=False,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **kwargs,
+        )
+        self.add_argument("-h", "--help", action="store_true", help="show this help")
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}. See `{self.prog} -h`.")
+
+    def read(self, line: str) -> argparse.Namespace:
+        """The options of a line.
+
+        Raises:
+            UsageError: they do not fit.
+            _HelpShown: help was asked for.
+        """
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            self.error(str(error).lower())
+        if "-h" in words or "--help" in words:
+            raise _HelpShown(self.format_help())
+        return self.parse_args(words)
+
+
+def _cell_parser() -> _Parser:
+    parser = _Parser("%%agent", description="Ask the agent; the cell's body is the prompt.")
+    parser.add_argument("-o", "--out", metavar="NAME", help="bind the result to this name")
+    parser.add_argument("-q", "--quiet", action="store_true", help="show nothing in the cell")
+    return parser
+
+
+@magics_class
+class PiMagics(Magics):
+    """The magics of one shell, and their settings: `%config PiMagics`."""
+
+    model = Unicode(
+        "", help="The model of new agents, e.g. http://127.0.0.1:8080 or http://...#name."
+    ).tag(config=True)
+    approve = CaselessStrEnum(
+        ("ask", "allow", "deny"),
+        default_value="ask",
+        help="For tools that change things in new agents: ask, allow or deny.",
+    ).tag(config=True)
+
+    # --- %%agent ----------------------------------------------------------------------
+
+    @cell_magic(MAGIC)  # type: ignore[arg-type]
+    @no_var_expand
+    def agent_cell(self, line: str, cell: str) -> None:
+        """Ask the agent and wait, blocking; what a rewritten cell does by await."""
+        if (ready := self._prepare(line, cell)) is None:
+            return
+        asked, options = ready
+        self._done(asked.prompt_sync(cell.strip("\n"), show=not options.quiet), options)
+
+    @cell_magic(AWAITED)  # type: ignore[arg-type]
+    @no_var_expand
+    async def agent_awaited(self, line: str, cell: str) -> None:
+        """The form that a top-level `%%agent` cell is rewritten to."""
+        if (ready := self._prepare(line, cell)) is None:
+            return
+        asked, options = ready
+        self._done(await asked.prompt(cell.strip("\n"), show=not options.quiet), options)
+
+    def _prepare(self, line: str, cell: str) -> tuple[Agent, argparse.Namespace] | None:
+        parser = _cell_parser()
+        try:
+            options = parser.read(line)
+        except _HelpShown as shown:
+            print(shown)
+            return None
+        if options.out is not None and not options.out.isidentifier():
+            parser.error(f"-o wants a Python name, not {options.out!r}")
+        if not cell.strip():
+            raise UsageError("%%agent: the cell is empty. Write the prompt below the first line.")
+        with _as_usage_errors():
+            asked = self._agent()
+            asked.check_ready()
+        return asked, options
+
+    def _done(self, result: TurnResult, options: argparse.Namespace) -> None:
+        if options.out:
+            self._namespace[options.out] = result
+        if result.message.stop_reason == "error":
+            raise ModelFailed(
+                f"{result.model} gave no answer: "
+                f"{one_line(plain(result.message.error_message or 'no reason given'), 300)} "
+                "The prompt is in the session; run the cell again to ask again."
+            )
+
+    # --- %agent -----------------------------------------------------------------------
+
+    @line_magic(MAGIC)  # type: ignore[arg-type]
+    @no_var_expand
+    def agent_line(self, line: str) -> Rows | Status | None:
+        """Look at the agent, or change it. `%agent -h` says how."""
+        name, _, rest = line.strip().partition(" ")
+        if name in ("-h", "--help", "help"):
+            print(_HELP)
+            return None
+        command = _COMMANDS.get(name or "status")
+        if command is None:
+            known = ", ".join(_COMMANDS)
+            hint = " A prompt goes into a %%agent cell." if rest else ""
+            raise UsageError(f"%agent has no {name!r}. It has {known}; see `%agent -h`.{hint}")
+        parser = _Parser(f"%agent {name or 'status'}", description=command.about)
+        command.options(parser)
+        try:
+            options = parser.read(rest)
+        except _HelpShown as shown:
+            print(shown)
+            return None
+        with _as_usage_errors():
+            return command.run(self, options)
+
+    def _agent(self) -> Agent:
+        """The current agent, or a new one; bound to `agent` if that name is free or ours."""
+        found = current()
+        held = self._namespace.get(NAME)
+        if found is None and isinstance(held, Agent) and not held.closed:
+            found = held
+        if found is None:
+            found = agent(model=self.model or None, approve=self.approve)
+        return self._bind(found)
+
+    def _bind(self, made: Agent) -> Agent:
+        make_current(made)
+        binds(self._namespace, NAME, made, is_ours)
+        return made
+
+    @property
+    def _namespace(self) -> dict[str, Any]:
+        namespace: dict[str, Any] = self.shell.user_ns if self.shell else {}
+        return namespace
+
+    def status(self, _options: argparse.Namespace) -> Status:
+        return self._agent().status()
+
+    def new(self, options: argparse.Namespace) -> Status:
+        before = current()
+        model: Any = options.model or (before.harness.model if before else None) or self.model
+        made = agent(
+            model=model or None,
+            name=options.name,
+            approve=before.harness.approval.approve if before else self.approve,
+        )
+        return self._bind(made).status()
+
+    def open(self, options: argparse.Namespace) -> Status:
+        path = Path(options.file).expanduser()
+        if not path.exists():
+            raise UsageError(f"There is no file {options.file}. `%agent list` shows the sessions.")
+        return self._go_on(path)
+
+    def resume(self, options: argparse.Namespace) -> Status:
+        repo, here = SessionRepo(), os.getcwd()
+        if options.session:
+            return self._go_on(repo.find(options.session).path)
+        if (latest := repo.latest(here)) is None:
+            raise UsageError(f"No session yet for {here}. `%agent list --all` shows the others.")
+        return self._go_on(latest.path)
+
+    def _go_on(self, path: Path) -> Status:
+        before = current()
+        model: Any = before.harness.model if before else self.model or None
+        approve = before.harness.approval.approve if before else self.approve
+        return self._bind(agent(path, model=model, approve=approve)).status()
+
+    def list(self, options: argparse.Namespace) -> Rows:
+        infos = SessionRepo().list(None if options.all else os.getcwd())
+        rows = [
+            (info.id[-12:], info.name or "", _when(info.modified), str(info.path)) for info in infos
+        ]
+        note = "" if rows else "No sessions for this folder yet. A %%agent cell starts one."
+        return Rows(("id", "name", "last message", "file"), rows, note)
+
+    def model_(self, options: argparse.Namespace) -> Status:
+        asked = self._agent()
+        if options.model:
+            asked.use_model(options.model, window=options.window)
+        elif options.window:
+            raise UsageError("%agent model: --window goes with a model.")
+        return asked.status()
+
+    def goto(self, options: argparse.Namespace) -> Rows:
+        asked = self._agent()
+        moved = asked.goto(options.entry)
+        leaf = asked.harness.leaf
+        where = f"The leaf is now {leaf}." if leaf else "The leaf is now before the first entry."
+        rows = [("text to edit", moved.editor_text)] if moved.editor_text else []
+        return Rows(("", ""), rows, where)
+
+
+def _when(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000).strftime("%Y-%m-%d %H:%M")
+
+
+class _as_usage_errors:
+    """A `PiError` of ours is the user's mistake: one line, no traceback."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: Any, error: Any, _trace: Any) -> None:
+        if isinstance(error, PiError):
+            raise UsageError(plain(error.message)) from None
+
+
+class _Command:
+    """One subcommand of `%agent`: its help, its options, what it does."""
+
+    def __init__(
+        self,
+        about: str,
+        run: Callable[[PiMagics, argparse.Namespace], Rows | Status],
+        *arguments: tuple[Sequence[str], dict[str, Any]],
+    ) -> None:
+        self.about = about
+        self.run = run
+        self._arguments = arguments
+
+    def options(self, parser: argparse.ArgumentParser) -> None:
+        for names, settings in self._arguments:
+            parser.add_argument(*names, **settings)
+
+
+_COMMANDS: dict[str, _Command] = {
+    "status": _Command("where the agent stands: session, model, context", PiMagics.status),
+    "new": _Command(
+        "start a new session, with the same model",
+        PiMagics.new,
+        (("--name",), {"help": "a name for the session"}),
+        (("--model",), {"help": "a server's address"}),
+    ),
+    "open": _Command(
+        "go on with a session file",
+        PiMagics.open,
+        (("file",), {"metavar": "FILE"}),
+    ),
+    "resume": _Command(
+        "go on with the latest session of this folder, or with the named one",
+        PiMagics.resume,
+        (("session",), {"nargs": "?", "metavar": "SESSION", "help": "id, its beginning, or name"}),
+    ),
+    "list": _Command(
+        "the sessions of this folder",
+        PiMagics.list,
+        (("--all",), {"action": "store_true", "help": "of every folder"}),
+    ),
+    "model": _Command(
+        "show the model, or use another: http://host:port, with #name for one of its list",
+        PiMagics.model_,
+        (("model",), {"nargs": "?", "metavar": "MODEL"}),
+        (("--window",), {"type": int, "help": "tokens of its context window"}),
+    ),
+    "goto": _Command(
+        "move the leaf to an entry: the next prompt branches from there",
+        PiMagics.goto,
+        (("entry",), {"metavar": "ENTRY", "help": "id, its beginning, or label"}),
+    ),
+}
+
+_HELP = "\n".join(
+    [
+        "%agent [COMMAND]        look at the agent, or change it",
+        "%%agent [-o NAME] [-q]  ask it; the cell's body is the prompt",
+        "",
+        *(f"  %agent {name:<8} {command.about}" for name, command in _COMMANDS.items()),
+        "",
+        "`%agent COMMAND -h` shows a command's options. Everything here is a method of `agent`.",
+    ]
+)
+
+
+# --- loading ----------------------------------------------------------------------------------
+
+_loaded: dict[int, tuple[PiMagics, AwaitedCells]] = {}
+
+
+def load(ip: Any) -> None:
+    """Register the magics in a shell. The second call does nothing."""
+    if id(ip) in _loaded:
+        return
+    magics = PiMagics(shell=ip, parent=ip)
+    ip.register_magics(magics)
+    cells = AwaitedCells(ip)
+    cells.install()
+    _loaded[id(ip)] = (magics, cells)
+
+
+def unload(ip: Any) -> None:
+    """Take the magics out of a shell again."""
+    if (entry := _loaded.pop(id(ip), None)) is None:
+        return
+    magics, cells = entry
+    cells.uninstall()
+    manager = ip.magics_manager
+    for kind, name in (("cell", MAGIC), ("cell", AWAITED), ("line", MAGIC)):
+        manager.magics[kind].pop(name, None)
+    manager.registry.pop(type(magics).__name__, None)
+    if magics in ip.configurables:
+        ip.configurables.remove(magics)
