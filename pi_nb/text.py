@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# ECMA-48: CSI; OSC, which stays on its line; DCS and its kin; two-byte escapes. A string
-# ends at BEL or ST, or where the text was cut off. What matches none of these loses its
-# escape character alone, so that nothing readable disappears with it.
-_ESCAPE = re.compile(
-    r"\x1b\[[0-?]*[ -/]*(?:[@-~]|\Z)"
-    r"|\x9b[0-?]*[ -/]*(?:[@-~]|\Z)"
-    r"|\x1b\][^\x07\x1b\x9c\r\n]*(?:\x07|\x1b\\|\x9c|\Z)"
-    r"|\x1b[PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|\Z)"
-    r"|\x1b[ -/]*[0-~]"
-)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# ECMA-48: CSI, strings (OSC and their kin, ended by BEL or ST), two-byte escapes. A string
+# stays on its line and has at most 64 K characters: otherwise two stray bytes would swallow
+# all that follows. What matches none of these loses its introducer alone, so that nothing
+# readable disappears with it. No class holds a character that begins another escape, which
+# keeps the search linear.
+_CSI = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*"
+_STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\n\r\x1b\x80-\x9f]{0,65536}"
+_ESCAPE = re.compile(rf"{_CSI}[@-~]|{_STRING}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-~]")
+_UNFINISHED = re.compile(rf"(?:{_CSI}|{_STRING}\x1b?|\x1b[ -/]*)\Z")
+# Tab, newline, carriage return and backspace have a meaning in a line.
+_CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _BACKTICKS = re.compile("`+")
 _NO_LANGUAGE = re.compile(r"[^\w+#.-]")
 
@@ -50,25 +50,49 @@ def plain(text: str) -> str:
 
     A carriage return overwrites its line; what was there before it is dropped unless
     nothing follows. A backspace takes the character before it. CRLF is a line end. Give
-    it the joined stream: an escape that is split over two pieces is none in either.
+    it the joined stream: an escape that is split over two pieces is none in either. One
+    that the end cuts off is dropped.
     """
-    text = _ESCAPE.sub("", text).replace("\r\n", "\n")
+    text, _ = without_escapes(text)
     if "\r" in text or "\b" in text:
-        text = "\n".join(map(_overwritten, text.split("\n")))
-    return scrub(_CONTROL.sub("", text))
+        text = "\n".join(map(overwritten, text.split("\n")))
+    return scrub(text)
 
 
-def _overwritten(line: str) -> str:
-    shown = next((part for part in reversed(line.split("\r")) if part), "")
-    if "\b" not in shown:
-        return shown
+def without_escapes(text: str) -> tuple[str, str]:
+    """Escapes and controls gone; tab, newline, carriage return and backspace stay.
+
+    Returns:
+        The text, and apart from it an escape at its end that may go on in what comes next:
+        put that before the next piece of a stream.
+    """
+    if not _CONTROL.search(text):
+        return text, ""
+    held = ""
+    if cut := _UNFINISHED.search(text):
+        text, held = text[: cut.start()], cut.group()
+    return _CONTROL.sub("", _ESCAPE.sub("", text)), held
+
+
+def overwritten(line: str) -> str:
+    """One line as its carriage returns and backspaces leave it."""
+    return backspaced(next((part for part in reversed(line.split("\r")) if part), ""))[0]
+
+
+def backspaced(text: str) -> tuple[str, int]:
+    """What backspaces leave of it, and how many characters before it they take as well."""
+    if "\b" not in text:
+        return text, 0
     kept: list[str] = []
-    for char in shown:
+    before = 0
+    for char in text:
         if char != "\b":
             kept.append(char)
         elif kept:
             kept.pop()
-    return "".join(kept)
+        else:
+            before += 1
+    return "".join(kept), before
 
 
 def clip(text: str, limit: int, *, what: str = "characters") -> str:
