@@ -10,14 +10,14 @@ import re
 from typing import Any
 
 # ECMA-48: CSI, strings (OSC and their kin, ended by BEL or ST), two-byte escapes. A string
-# stays on its line and has at most 64 K characters: otherwise two stray bytes would swallow
+# stays on its line, and everything has a longest form: otherwise two stray bytes would swallow
 # all that follows. What matches none of these loses its introducer alone, so that nothing
 # readable disappears with it. No class holds a character that begins another escape, which
 # keeps the search linear.
-_CSI = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*"
+_CSI = r"(?:\x1b\[|\x9b)[0-?]{0,256}[ -/]{0,16}"
 _STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\n\r\x1b\x80-\x9f]{0,65536}"
-_ESCAPE = re.compile(rf"{_CSI}[@-~]|{_STRING}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-~]")
-_UNFINISHED = re.compile(rf"(?:{_CSI}|{_STRING}\x1b?|\x1b[ -/]*)\Z")
+_ESCAPE = re.compile(rf"{_CSI}[@-~]|{_STRING}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]{{0,16}}[0-~]")
+_UNFINISHED = re.compile(rf"(?:{_CSI}|{_STRING}\x1b?|\x1b[ -/]{{0,16}})\Z")
 # Tab, newline, carriage return and backspace have a meaning in a line.
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _BACKTICKS = re.compile("`+")
