@@ -196,14 +196,7 @@ class FileLog:
 
     def _set_aside(self, data: bytes) -> Path:
         path = self.path.with_name(f"{self.path.name}.torn-{time.time_ns()}")
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE)
-        try:
-            _write_all(fd, data)
-            self._sync(fd)
-        finally:
-            os.close(fd)
-        if self.durability == "fsync":
-            _sync_folder(path.parent)
+        write_private(path, data, sync=self.durability == "fsync")
         return path
 
     def _sync(self, fd: int) -> None:
@@ -227,6 +220,26 @@ def first_line(path: Path, limit: int) -> bytes:
             return file.readline(limit)
     except OSError as error:
         raise PiError("session", f"{path}: {error.strerror}") from None
+
+
+def write_private(path: Path, data: bytes, *, sync: bool) -> None:
+    """A new file that only its owner can read, whole or not there at all.
+
+    Raises:
+        OSError: it exists, or the disk refused.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE)
+    try:
+        _write_all(fd, data)
+        if sync:
+            os.fsync(fd)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(fd)
+    if sync:
+        _sync_folder(path.parent)
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -7,11 +7,9 @@ what counts, for as long as it lives.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +20,8 @@ from filelock import FileLock, Timeout
 from pi_nb.ids import now_ms
 from pi_nb.result import PiError
 from pi_nb.text import one_line
+
+from .jsonl import write_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ class SessionLock:
             raise _in_use(path, other)
         self._me = Owner.here()
         fresh = self._owner_file.with_name(f"{self._owner_file.name}.{os.getpid()}")
-        with _private(fresh) as fd:
-            os.write(fd, json.dumps(asdict(self._me)).encode())
+        fresh.unlink(missing_ok=True)
+        write_private(fresh, json.dumps(asdict(self._me)).encode(), sync=False)
         os.replace(fresh, self._owner_file)
 
     def release(self) -> None:
@@ -135,15 +135,6 @@ def _read(path: Path) -> Owner | None:
         return None
     numbers = (owner.pid, owner.since) if owner.started is None else (owner.pid, owner.started)
     return owner if all(isinstance(number, int) for number in numbers) else None
-
-
-@contextlib.contextmanager
-def _private(path: Path) -> Iterator[int]:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _started(pid: int) -> int | None:
