@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from pi_nb.messages import (
     AgentMessage,
@@ -49,7 +49,7 @@ class ContextItem(NamedTuple):
     message: AgentMessage
 
 
-class Grown(Sequence[T], Generic[T]):
+class Grown(Sequence[T]):
     """The first items of a list that only ever grows: a snapshot that costs nothing."""
 
     __slots__ = ("_items", "_length")

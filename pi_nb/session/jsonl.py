@@ -73,7 +73,8 @@ class FileLog:
             if log._size:
                 raise PiError("session", f"{path} is not empty; Session.open(...) continues it")
             log.append(first_line)
-            _sync_folder(path.parent)
+            if durability == "fsync":
+                _sync_folder(path.parent)
         except BaseException:
             log.close()
             if fresh:
@@ -218,6 +219,21 @@ def first_line(path: Path, limit: int) -> bytes:
             raise PiError("session", f"{path} is {kind}, not a session file")
         with open(path, "rb") as file:
             return file.readline(limit)
+    except OSError as error:
+        raise PiError("session", f"{path}: {error.strerror}") from None
+
+
+def make_folder(path: Path) -> None:
+    """A folder, and those above it, that only their owner can enter; one that is there is fine.
+
+    Raises:
+        PiError: `session`.
+    """
+    try:
+        # `parents=True` alone gives the mode to the last one only.
+        for folder in reversed([path, *path.parents]):
+            if not folder.exists():
+                folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise PiError("session", f"{path}: {error.strerror}") from None
 

@@ -164,7 +164,11 @@ class SessionReader:
         return [self.entry(child) for child in self.child_ids(entry_id)]
 
     def branch_ids(self, at: str | None = "main") -> list[str]:
-        """The ids from the root to the leaf of a lane, or to an entry; none for None."""
+        """The ids from the root to the leaf of a lane, or to an entry; none for None.
+
+        Raises:
+            PiError: `invalid_argument`: neither a lane nor an entry.
+        """
         with self._mutex:
             leaf = self._index.lanes[at] if at in self._index.lanes else self._known(at)
             return self._index.tree.branch(leaf)
@@ -226,7 +230,8 @@ class SessionReader:
             yield record
 
     def _stored(self, place: Place, entry_id: str | None) -> Stored:
-        line = self._log.read(place)
+        with self._mutex:  # `close` takes the file away under it
+            line = self._log.read(place)
         try:
             return self._codec.read(line)
         except (ValueError, RecursionError) as error:

@@ -63,7 +63,7 @@ class SessionRepo:
         for separator in "/\\:":
             flat = flat.replace(separator, "-")
         # A name may have 255 bytes; the end of a path tells more than its beginning.
-        return self.root / f"--{flat.encode()[-200:].decode(errors='ignore')}--"
+        return self.root / f"--{os.fsencode(flat)[-200:].decode(errors='ignore')}--"
 
     def create(
         self, cwd: str | os.PathLike[str], name: str | None = None, **options: Any
@@ -73,13 +73,10 @@ class SessionRepo:
         Raises:
             PiError: `session`: the disk refused.
         """
-        folder = self.folder(cwd)
-        _make_private(self.root)
-        _make_private(folder)
         session_id = options.pop("id", None) or uuid7()
         moment = datetime.fromtimestamp(now_ms() / 1000, UTC)
         stamp = moment.strftime("%Y-%m-%dT%H-%M-%S-") + f"{moment.microsecond // 1000:03}Z"
-        path = folder / f"{stamp}_{session_id}.jsonl"
+        path = self.folder(cwd) / f"{stamp}_{session_id}.jsonl"
         session = Session.create(path, cwd=_absolute(cwd), id=session_id, **options)
         if name:
             session.set_name_sync(name)
@@ -97,7 +94,7 @@ class SessionRepo:
         found = [info for path in paths if (info := session_info(path)) is not None]
         if wanted is not None:
             found = [info for info in found if _absolute(info.cwd) == wanted]
-        return sorted(found, key=lambda info: (-info.modified, info.id))
+        return sorted(found, key=lambda info: (info.modified, info.id), reverse=True)
 
     def latest(self, cwd: str | os.PathLike[str] | None = None) -> SessionInfo | None:
         """The session with the newest message, if there is one."""
@@ -188,10 +185,3 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
 def _literal(name: str) -> str:
     """A name as a pattern that matches it alone."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in name)
-
-
-def _make_private(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise PiError("session", f"{folder}: {error.strerror}") from None

@@ -1,62 +1,35 @@
 """A session: one tree of entries, written by one process, read by whoever asks.
 
-An append is acknowledged after its line is on the disk, and only then does memory know of
-it. What the caller gets back is what the log says, not what was handed in.
-
-    append --> writer thread: parent, seq, id -> line -> checked -> written, synced
-                              -> memory -> watchers -> the caller's await
+Here it is opened, repaired and closed. A file is one object in a process, and has one
+writer among all processes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
+import stat
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
-
-from pydantic import ValidationError
+from typing import Any, Self
 
 from pi_nb.ids import now_ms, uuid7
-from pi_nb.messages import AgentMessage, Content, Usage
 from pi_nb.result import Err, PiError
 from pi_nb.text import count
 
-from .codec import Loaded, Stored
-from .entries import (
-    ActiveToolsChangeEntry,
-    BranchSummaryEntry,
-    CompactionEntry,
-    ContextEditEntry,
-    CustomEntry,
-    CustomMessageEntry,
-    Entry,
-    MessageEntry,
-    ModelChangeEntry,
-    Replacement,
-    ThinkingLevelChangeEntry,
-    why,
-)
+from .appender import SessionAppender
+from .codec import Loaded
+from .entries import why
 from .index import Diagnostic, Index
-from .jsonl import Durability, FileLog, Log, first_line
+from .jsonl import Durability, FileLog, Log, first_line, make_folder
 from .lock import SessionLock
 from .memory import MemoryLog
-from .reader import SessionReader
-from .records import RECORD_TYPES, Header, LabelFact, LaneMove, NameFact, Record
+from .records import Header
 from .sniff import LIMIT, sniff
 from .v4.codec import V4
 from .writer import Writer
-
-S = TypeVar("S", bound=Stored | None)
-E = TypeVar("E", bound=Entry)
-Watcher = Callable[[Stored], None]
-
-_log = logging.getLogger(__name__)
 
 # One object a file in a process. Weak: a session that nobody holds is closed, not kept.
 _open: weakref.WeakValueDictionary[Path, Session] = weakref.WeakValueDictionary()
@@ -69,16 +42,11 @@ _REFUSED = {
 }
 
 
-class Session(SessionReader):
-    """A session that is open. Made by `Session.create` and `Session.open`, not by itself.
+class Session(SessionAppender):
+    """A session that is open: what `SessionReader` answers, what `SessionAppender` writes.
 
-    Writes are coroutines and may be awaited on any asyncio loop. A waiter that is cancelled
-    leaves; the write is done all the same. Every write raises `PiError`:
-
-    - `session`: the disk refused, or somebody else changed the file; nothing was written;
-    - `invalid_argument`: an unknown entry or lane, an id that is taken, a body without a
-      JSON form; nothing was written;
-    - `invalid_state`: the session is closed or read-only.
+    Made by `Session.create` and `Session.open`. It is closed by `close`, by `with` and
+    `async with`, when nobody holds it any more, and when Python ends.
     """
 
     def __init__(
@@ -91,15 +59,9 @@ class Session(SessionReader):
         read_only: bool = False,
         durability: Durability = "fsync",
     ) -> None:
-        super().__init__(index, log, V4(), path)
-        self._read_only = read_only
+        super().__init__(index, log, V4(), path, read_only=read_only)
         self._durability: Durability = durability
-        self._writer = Writer()
-        self._watchers: dict[int, Watcher] = {}
-        # Runs at `close`, when nobody holds the session any more, and when Python ends.
         self._end = weakref.finalize(self, _let_go, os.getpid(), self._writer, log, lock)
-
-    # --- opening and closing ----------------------------------------------------------------
 
     @classmethod
     def create(
@@ -119,20 +81,24 @@ class Session(SessionReader):
             cwd: Where the agent works.
 
         Raises:
-            PiError: `session`: something is there already, or the disk refused.
+            PiError: `session`: something is there already, or the disk refused;
+                `invalid_argument`: metadata that JSON cannot hold.
         """
         header = Header(id=id or uuid7(), created_at=now_ms(), cwd=os.path.abspath(cwd))
         given = {"parent_session_id": parent_session_id, "metadata": metadata}
-        header = header.having(**_given(given))
-        line = V4().header_line(header)
+        header = header.having(**{k: v for k, v in given.items() if v is not None})
+        try:
+            line = V4().header_line(header)
+        except (TypeError, ValueError) as error:
+            raise PiError("invalid_argument", f"metadata: {why(error)}") from None
         if path is None:
             return cls(Index(header), MemoryLog(line), None, None, durability=durability)
         file = _resolve(path)
         with _opening:
-            if file in _open or (file.exists() and (file.is_dir() or file.stat().st_size)):
+            if file in _open or _occupied(file):
                 raise PiError("session", f"{file} is there already; Session.open(...) continues it")
             with contextlib.ExitStack() as undo:
-                _make_folder(file.parent)
+                make_folder(file.parent)
                 lock = SessionLock(file)
                 undo.callback(lock.release)
                 log = FileLog.create(file, line, durability)
@@ -148,7 +114,8 @@ class Session(SessionReader):
         read_only: bool = False,
         durability: Durability = "fsync",
     ) -> Session:
-        """An existing session. While one is open, opening it again gives the same object.
+        """An existing session. While one is open, opening it again gives the same object,
+        with the durability it has.
 
         Read-only takes no lock and writes nothing, ever; it shows the file as it is now.
         Otherwise a torn last line is set aside in a file beside it, and a missing newline
@@ -188,10 +155,6 @@ class Session(SessionReader):
         return session
 
     @property
-    def read_only(self) -> bool:
-        return self._read_only
-
-    @property
     def durability(self) -> Durability:
         return self._durability
 
@@ -205,7 +168,8 @@ class Session(SessionReader):
         with _opening:
             if self.path is not None and _open.get(self.path) is self:
                 del _open[self.path]
-            self._end()
+            with self._mutex:
+                self._end()
 
     def __enter__(self) -> Self:
         return self
@@ -223,239 +187,6 @@ class Session(SessionReader):
         about = repr(self.name) if self.name else self.id
         state = ", closed" if self.closed else ", read-only" if self.read_only else ""
         return f"Session({about}, {count(len(self), 'entry', 'entries')}{state})"
-
-    # --- writing ----------------------------------------------------------------------------
-
-    async def append(self, body: E, lane: str | None = "main") -> E:
-        """Add an entry after the lane's leaf and make it the leaf; returns it as written.
-
-        `body` needs no id, parent or timestamp: an id or a timestamp that it has is kept,
-        its parent is the lane's leaf at the moment of writing. With `lane=None` the entry is
-        detached: it follows its own `parent_id` and moves no leaf.
-        """
-        return await self._write(partial(self._entry, body, lane))
-
-    def append_sync(self, body: E, lane: str | None = "main") -> E:
-        """As `append`, blocking; for code without a loop. Not from a watcher."""
-        return self._write_sync(partial(self._entry, body, lane))
-
-    async def append_message(
-        self,
-        message: AgentMessage,
-        *,
-        lane: str = "main",
-        terminate: bool | None = None,
-        id: str = "",
-    ) -> MessageEntry:
-        given = _given({"terminate": terminate})
-        return await self.append(MessageEntry(message=message, id=id, **given), lane)
-
-    async def append_model_change(
-        self, provider: str, model_id: str, *, lane: str = "main"
-    ) -> ModelChangeEntry:
-        return await self.append(ModelChangeEntry(provider=provider, model_id=model_id), lane)
-
-    async def append_thinking_level_change(
-        self, level: str, *, lane: str = "main"
-    ) -> ThinkingLevelChangeEntry:
-        return await self.append(ThinkingLevelChangeEntry(thinking_level=level), lane)
-
-    async def append_active_tools_change(
-        self, names: Sequence[str], *, lane: str = "main"
-    ) -> ActiveToolsChangeEntry:
-        return await self.append(ActiveToolsChangeEntry(active_tool_names=tuple(names)), lane)
-
-    async def append_custom(
-        self, custom_type: str, data: Any = None, *, lane: str = "main"
-    ) -> CustomEntry:
-        """Data for an extension; the model never sees it."""
-        given = _given({"data": data})
-        return await self.append(CustomEntry(custom_type=custom_type, **given), lane)
-
-    async def append_custom_message(
-        self,
-        custom_type: str,
-        content: Content,
-        *,
-        display: bool = True,
-        details: Any = None,
-        lane: str = "main",
-    ) -> CustomMessageEntry:
-        """Something an extension says to the model."""
-        given = _given({"details": details})
-        entry = CustomMessageEntry(
-            custom_type=custom_type, content=content, display=display, **given
-        )
-        return await self.append(entry, lane)
-
-    async def append_compaction(
-        self,
-        summary: str,
-        first_kept_entry_id: str | None,
-        tokens_before: int,
-        *,
-        details: Any = None,
-        usage: Usage | None = None,
-        from_hook: bool | None = None,
-        id: str = "",
-        lane: str = "main",
-    ) -> CompactionEntry:
-        """A summary in the place of what lies before the kept entry; None keeps nothing."""
-        own = id or uuid7()
-        given = _given({"details": details, "usage": usage, "from_hook": from_hook})
-        entry = CompactionEntry(
-            id=own,
-            summary=summary,
-            first_kept_entry_id=own if first_kept_entry_id is None else first_kept_entry_id,
-            tokens_before=tokens_before,
-            **given,
-        )
-        return await self.append(entry, lane)
-
-    async def append_branch_summary(
-        self,
-        summary: str,
-        from_id: str | None,
-        *,
-        details: Any = None,
-        usage: Usage | None = None,
-        from_hook: bool | None = None,
-        id: str = "",
-        lane: str = "main",
-    ) -> BranchSummaryEntry:
-        """What happened on the branch whose leaf was `from_id`."""
-        given = _given({"details": details, "usage": usage, "from_hook": from_hook})
-        entry = BranchSummaryEntry(id=id, summary=summary, from_id=from_id, **given)
-        return await self.append(entry, lane)
-
-    async def append_context_edit(
-        self, target_id: str, content: Content | Sequence[Any] | None, *, lane: str = "main"
-    ) -> ContextEditEntry:
-        """Show the model other content for an entry, or None of it; the log keeps the old."""
-        self._known(target_id)
-        replacement = None if content is None else Replacement(content=content)
-        return await self.append(
-            ContextEditEntry(target_id=target_id, replacement=replacement), lane
-        )
-
-    async def move(self, leaf_id: str | None, lane: str = "main") -> None:
-        """Set a lane's leaf; the next entry follows it. To where it is: writes nothing."""
-        await self._write(partial(self._move, leaf_id, lane))
-
-    def move_sync(self, leaf_id: str | None, lane: str = "main") -> None:
-        """As `move`, blocking."""
-        self._write_sync(partial(self._move, leaf_id, lane))
-
-    async def add_lane(self, name: str, leaf_id: str | None) -> None:
-        """Begin a lane at an entry, or before every root."""
-        await self._write(partial(self._new_lane, name, leaf_id))
-
-    async def set_name(self, name: str | None) -> None:
-        """Name the session; None or blank takes the name away."""
-        await self._write(partial(_name, name))
-
-    def set_name_sync(self, name: str | None) -> None:
-        """As `set_name`, blocking."""
-        self._write_sync(partial(_name, name))
-
-    async def set_label(self, target_id: str, label: str | None) -> None:
-        """Label an entry; None or blank takes the label away."""
-        self._known(target_id)
-        await self._write(partial(_label, target_id, label))
-
-    async def record(self, type: str, *, lane: str = "main", **fields: Any) -> Record:
-        """Write down how the harness got where it is; `fields` are those of the record's class.
-
-        The record has an id of its own, unless `id` is given.
-        """
-        if type not in RECORD_TYPES:
-            raise PiError("invalid_argument", f"there is no record of type {type!r}")
-        try:
-            body = RECORD_TYPES[type].model_validate({**fields, "lane": lane})
-        except ValidationError as error:
-            raise PiError("invalid_argument", f"record {type}: {why(error)}") from None
-        return await self._write(
-            lambda: body.having(id=body.id or uuid7(), timestamp=body.timestamp or now_ms())
-        )
-
-    def watch(self, callback: Watcher) -> Callable[[], None]:
-        """Be told of each line after it is on the disk and memory knows it.
-
-        The callback runs on the writer thread and holds up the next write: hand over and
-        return. What it raises is logged.
-
-        Returns:
-            A function that takes the callback back.
-        """
-        with self._mutex:
-            key = max(self._watchers, default=0) + 1
-            self._watchers[key] = callback
-        return lambda: self._unwatch(key, callback)
-
-    def _unwatch(self, key: int, callback: Watcher) -> None:
-        with self._mutex:
-            if self._watchers.get(key) is callback:
-                del self._watchers[key]
-
-    # --- on the writer thread ---------------------------------------------------------------
-
-    def _entry(self, body: E, lane: str | None) -> E:
-        parent = body.parent_id if lane is None else self.leaf(lane)
-        return body.having(
-            id=body.id or uuid7(),
-            parent_id=parent,
-            timestamp=body.timestamp or now_ms(),
-            lane=lane,
-        )
-
-    def _move(self, leaf_id: str | None, lane: str) -> LaneMove | None:
-        if self.leaf(lane) == self._known(leaf_id):
-            return None
-        return LaneMove(lane=lane, leaf_id=leaf_id)
-
-    def _new_lane(self, name: str, leaf_id: str | None) -> LaneMove:
-        if not name or name in self.lanes:
-            raise PiError("invalid_argument", f"the lane {name!r} is there already")
-        return LaneMove(lane=name, leaf_id=self._known(leaf_id))
-
-    def _commit(self, make: Callable[[], S]) -> S:
-        """Write what `make` gives under the state of this moment; None: nothing to write."""
-        value = make()
-        if value is None:
-            return value
-        try:
-            line = self._codec.encode(value, self._index)
-            stored = self._codec.read(line)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise PiError("invalid_argument", f"cannot be written: {why(error)}") from None
-        checked = self._codec.check(line, self._index)
-        if isinstance(checked, Err):
-            raise PiError("invalid_argument", f"cannot be written: {checked.error}")
-        place = self._log.append(line)
-        self._take(checked.value, stored, place)
-        self._tell(stored)
-        return stored  # type: ignore[return-value]  # a line is read as the class it was made of
-
-    def _tell(self, stored: Stored) -> None:
-        with self._mutex:
-            watchers = list(self._watchers.values())
-        for watcher in watchers:
-            try:
-                watcher(stored)
-            except Exception:
-                _log.exception("a watcher of session %s failed", self.id)
-
-    async def _write(self, make: Callable[[], S]) -> S:
-        self._writable()
-        return await self._writer.do(lambda: self._commit(make))
-
-    def _write_sync(self, make: Callable[[], S]) -> S:
-        self._writable()
-        return self._writer.run(lambda: self._commit(make))
-
-    def _writable(self) -> None:
-        if self._read_only:
-            raise PiError("invalid_state", f"{self.path} is open read-only")
 
 
 def _mend(log: FileLog, loaded: Loaded, *, read_only: bool) -> tuple[Diagnostic, ...]:
@@ -489,21 +220,10 @@ def _resolve(path: str | os.PathLike[str]) -> Path:
         raise PiError("session", f"{os.fspath(path)}: {error}") from None
 
 
-def _make_folder(folder: Path) -> None:
+def _occupied(path: Path) -> bool:
+    """Whether something is there that a new session must not be written over."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise PiError("session", f"{folder}: {error.strerror}") from None
-
-
-def _name(name: str | None) -> NameFact:
-    return NameFact(**_given({"name": (name or "").strip() or None}))
-
-
-def _label(target_id: str, label: str | None) -> LabelFact:
-    return LabelFact(target_id=target_id, **_given({"label": (label or "").strip() or None}))
-
-
-def _given(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields that were given, so that those that were not are not written."""
-    return {name: value for name, value in fields.items() if value is not None}
+        found = path.stat()
+    except OSError:
+        return False  # what else is wrong with the path shows when it is locked
+    return not stat.S_ISREG(found.st_mode) or found.st_size > 0

@@ -18,8 +18,11 @@ import pytest
 from pi_nb.messages import AssistantMessage, TextContent, Usage, user
 from pi_nb.result import PiError
 from pi_nb.session.entries import CustomEntry, Entry, MessageEntry
-from pi_nb.session.records import LabelFact, LaneMove, NameFact, OperationStarted
+from pi_nb.session.index import Index, Place
+from pi_nb.session.memory import MemoryLog
+from pi_nb.session.records import Header, LabelFact, LaneMove, NameFact, OperationStarted
 from pi_nb.session.session import Session
+from pi_nb.session.v4.codec import V4
 
 pytestmark = pytest.mark.anyio
 
@@ -454,16 +457,34 @@ async def test_a_message_that_fits_no_role_is_named_by_its_line(tmp_path: Path) 
     assert "\n" not in refused.value.message
 
 
-async def test_a_turn_reads_nothing_that_is_already_known(session: Session) -> None:
-    """An append adds to the context; it does not read the branch again."""
-    for number in range(50):
-        await session.append_message(user(str(number)))
-    session.context()
-    reads: list[str] = []
-    entry = session.entry
-    session.entry = lambda id: reads.append(id) or entry(id)  # type: ignore[method-assign]
+class CountingLog(MemoryLog):
+    """A log that knows how often a body was asked for."""
 
-    await session.append_message(user("next"))
+    reads = 0
 
-    assert len(session.context().items) == 51
-    assert reads == []
+    def read(self, place: Place) -> bytes:
+        self.reads += 1
+        return super().read(place)
+
+
+async def test_a_turn_does_not_read_its_branch_again() -> None:
+    header = Header(id="s", created_at=1, cwd="/w")
+    log = CountingLog(V4().header_line(header))
+    async with Session(Index(header), log, None, None) as session:
+        for number in range(50):
+            await session.append_message(user(str(number)))
+        session.context()
+        before = log.reads
+
+        await session.append_message(user("next"))
+
+        assert len(session.context().items) == 51
+        assert log.reads == before
+
+
+async def test_metadata_that_json_cannot_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PiError) as refused:
+        Session.create(tmp_path / "s.jsonl", cwd="/w", metadata={"x": object()})
+
+    assert refused.value.code == "invalid_argument"
+    assert list(tmp_path.iterdir()) == []

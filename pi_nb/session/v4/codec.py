@@ -52,8 +52,8 @@ class V4:
                     case Ok(change):
                         self.apply(change, place, index)
                     case Err(complaint):
-                        # No line of ours begins with a whole JSON value and goes on, so
-                        # an unfinished line is one that JSON cannot read.
+                        # Half an object is never JSON, so what JSON can read was meant
+                        # to be a line, and a wrong one is an error like any other.
                         if not whole and not _is_json(line):
                             return Ok(Loaded(index, end, torn=place.length))
                         return Err(Diagnostic(number, "invalid_entry", complaint))
