@@ -7,7 +7,7 @@ here is an `Html`, and only an `Html` goes into another one unescaped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape as _escape
 from html import unescape as _unescape
 
@@ -87,8 +87,12 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> Html:
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`\n]*")
 _CONTAINER = re.compile(r"^[ \t]*(?:[-*+>]|\d+[.)])", re.MULTILINE)
-_SPAN = re.compile(r"(?<!`)(`+)(?!`)((?:(?!\n[ \t]*\n).)+?)(?<!`)\1(?!`)", re.DOTALL)
-_TARGET = re.compile(r"(\]\([\s>]*<?|^[\s>*+-]*\[[^\]\n]+\]:[\s>]*<?)([^\s)>]*)", re.MULTILINE)
+_PARAGRAPH_END = re.compile(r"(\n[ \t]*\n)")
+_TICKS = re.compile("`+")
+# Where a link or the definition of one says its target. Only looked at, never consumed: a
+# target may hold the beginning of another link. As many characters as a scheme may hide in.
+_HIDING = 200
+_LINK = re.compile(rf"\]([(:])(?=[\s>]*(<[^>\n]{{0,{_HIDING}}}|[^\s)]{{0,{_HIDING}}}))")
 _ACTIVE = str.maketrans({char: f"&#{ord(char)};" for char in "<>&*_`[]\\~|$:#!"})
 
 
@@ -96,11 +100,12 @@ def safe_markdown(source: str) -> str:
     """Markdown of a model, with everything taken out that is more than text.
 
     A notebook's own outputs are trusted: JupyterLab runs a script in their Markdown. So
-    every `<` is escaped, a link may only go where `url` or a relative path goes, and a
-    picture becomes a link, for loading it would tell its server what the model put in the
-    address. Code stays code: a fence is written anew, with a mark that its content cannot
-    close, and with the containers before it closed, so that no two parsers can disagree
-    about where it ends. Linear in the source; a fence that is still open ends with it.
+    every `<` is escaped, a link that goes neither where `url` lets it nor to a relative path
+    is shown as text, and a picture becomes a link, for loading it would tell its server what
+    the model put in the address. Code stays code: a fence is written anew, with a mark that
+    its content cannot close, and with the containers before it closed, so that no two parsers
+    can disagree about where it ends. Linear in the source; a fence that is still open ends
+    with it.
     """
     parts: list[str] = []
     prose: list[str] = []
@@ -126,28 +131,57 @@ def safe_markdown(source: str) -> str:
 
 
 def _prose(source: str) -> str:
-    """Markdown outside fences: links checked first, also where code may hide them."""
-    source = _TARGET.sub(_checked_target, source)
+    return "".join(map(_paragraph, _PARAGRAPH_END.split(source)))
+
+
+def _paragraph(source: str) -> str:
     done = []
     end = 0
-    for span in _SPAN.finditer(source):
-        done += [_bare(source[end : span.start()]), _code_span(span)]
-        end = span.end()
+    for start, stop, ticks in _code_spans(source):
+        done += [_bare(source[end:start]), _code_span(source[start:stop], ticks)]
+        end = stop
     return "".join([*done, _bare(source[end:])])
 
 
+def _code_spans(source: str) -> Iterator[tuple[int, int, int]]:
+    """Begin, end and number of backticks: from a run of them to the next one as long."""
+    runs = [run.span() for run in _TICKS.finditer(source)]
+    ends: dict[int, list[int]] = {}
+    for start, stop in reversed(runs):
+        ends.setdefault(stop - start, []).append(stop)
+    done = 0
+    for start, stop in runs:
+        later = ends[stop - start]
+        # Each run is taken off once, so that the whole search is linear.
+        while later and later[-1] <= stop:
+            later.pop()
+        if start >= done and later:
+            done = later.pop()
+            yield start, done, stop - start
+
+
 def _bare(source: str) -> str:
-    return source.replace("<", "&lt;").replace("![", "\\![")
+    # Entities, because a backslash put before `![` would meet one that is already there.
+    return _LINK.sub(_checked_link, source).replace("<", "&lt;").replace("![", "&#33;[")
 
 
-def _code_span(span: re.Match[str]) -> str:
-    """As it is where it holds nothing active; else as an element, its content inert."""
-    if "<" not in span[2]:
-        return span[0]
-    return str(element("code", Html(span[2].strip(" ").translate(_ACTIVE))))
+def _code_span(span: str, ticks: int) -> str:
+    """As it is where it holds nothing active; else as an element, its content inert.
+
+    For another parser it may be no code: an escaped backtick opens none there.
+    """
+    if _bare(span) == span:
+        return span
+    return str(element("code", Html(span[ticks:-ticks].strip(" ").translate(_ACTIVE))))
 
 
-def _checked_target(found: re.Match[str]) -> str:
-    target = _IGNORED.sub("", _unescape(found[2]).replace("\\", ""))
-    scheme = re.match(r"[^/?#]*?:", target)
-    return found[0] if scheme is None or url(target) else found[1] + "#"
+def _checked_link(found: re.Match[str]) -> str:
+    """The link as it is, or with a bracket that makes it text, so that its target is seen."""
+    mark, target = found.groups()
+    bare = _IGNORED.sub("", _unescape(target.lstrip("<")).replace("\\", ""))
+    first = re.search("[:/?#]", bare)
+    if first is None and len(target) < _HIDING:
+        return found[0]
+    if first is not None and (first[0] != ":" or url(bare) is not None):
+        return found[0]
+    return f"]&#{ord(mark)};"

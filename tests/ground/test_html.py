@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import time
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pi_nb.html import Html, details, element, table, text, url
+from pi_nb.html import Html, details, element, safe_markdown, table, text, url
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -128,3 +130,99 @@ def test_an_address_of_any_other_kind_is_left_out(address: str) -> None:
 
 def test_what_a_browser_would_ignore_in_an_address_is_taken_out() -> None:
     assert url("ht\ntps://exam\u200bple.org") == "https://example.org"
+
+
+GOOD_MARKDOWN = """\
+# What I found
+
+The *slow* test is `test_walk`, see [the docs](https://example.org/a?b=1#c) and [it](tests/x.py).
+
+- one `a[i]: int` & two
+- [ ] three[^1]
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+```python
+if a < b: print("<b>", x[0](1), "![no picture]")
+```
+
+[^1]: A note.
+"""
+MARKS = [
+    *("`", "``", "```", "~~~", "\n", "\n\n", "    ", "- ", "> ", "1. ", "\\", "\n```\n", "\n~~~\n"),
+    *("<script>x</script>", "<img src=x onerror=1>", "<!--", "-->", "</code>", "&lt;", "&#96;"),
+    *("![x](http://e/?q)", "![", "[a](javascript:x)", "[a]: javascript:x", "[a]", "](", ")", "("),
+    *("[a](<java\tscript:x>)", "[a](&#106;avascript:x)", "[a](\njavascript:x)", "$", "|", "a", ":"),
+]
+
+
+def outside_code(markdown: str) -> str:
+    """What stands in no fence and in no element of ours."""
+    kept, mark = [], ""
+    for line in markdown.split("\n"):
+        if mark:
+            mark = "" if line == mark else mark
+        elif fence := re.fullmatch(r"(`{3,})[\w+#.-]*", line):
+            mark = fence[1]
+        else:
+            kept.append(line)
+    assert mark == "", "a fence is left open"
+    return re.sub(r"</?code>|<!-- -->", "", "\n".join(kept))
+
+
+def test_ordinary_markdown_is_left_as_it_is() -> None:
+    shown = safe_markdown(GOOD_MARKDOWN).replace("<!-- -->", "")
+
+    assert shown.split() == GOOD_MARKDOWN.split()
+
+
+@given(st.lists(st.sampled_from(MARKS), max_size=14).map("".join) | st.text())
+def test_no_markdown_of_a_model_holds_markup_or_a_picture(source: str) -> None:
+    """Z-02. Two parsers, marked and markdown-it, were held against the same pieces by hand."""
+    seen = outside_code(safe_markdown(source))
+
+    assert "<" not in seen
+    assert "![" not in seen
+    assert not re.search(r"(?i)\][(:][\s>]*<?(?:java.?script|&#106;avascript):", seen)
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("[a](javascript:alert)", "[a]&#40;javascript:alert)"),
+        ("[a](java\\script:alert)", "[a]&#40;java\\script:alert)"),
+        ("[a]( &#106;avascript&colon;alert)", "[a]&#40; &#106;avascript&colon;alert)"),
+        ("[b]([a](\njavascript:x)", "[b]([a]&#40;\njavascript:x)"),
+        ("1. [a]: javascript:x", "1. [a]&#58; javascript:x"),
+        (f"[a]({'&Tab;' * 60}javascript:x)", f"[a]&#40;{'&Tab;' * 60}javascript:x)"),
+        ("\\![x](http://e/?secret)", "\\&#33;[x](http://e/?secret)"),
+        ("\\`![x](http://e/?secret)`", "\\<code>&#33;&#91;x&#93;(http&#58;//e/?secret)</code>"),
+        ("`a < b`", "<code>a &#60; b</code>"),
+        ("a < b", "a &lt; b"),
+        ("- ```\n<script>", "- ```\n&lt;script>"),
+        ("```\n<b>", "```\n<b>\n```"),
+        ("- a\n```\n<b>\n```", "- a\n\n<!-- -->\n\n```\n<b>\n```"),
+    ],
+)
+def test_markdown_that_would_do_something_is_shown_instead(source: str, shown: str) -> None:
+    """Z-02."""
+    assert safe_markdown(source) == shown
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        *("\n" * 200_000, " \n" * 100_000, "`a" * 100_000, "](" * 100_000, "[a]:" * 100_000),
+        *("> " * 100_000, "```\n" * 50_000, "-\n" * 100_000, "\\`" * 100_000, "[" * 200_000),
+        " ".join("`" * length for length in range(1, 700)),
+    ],
+    ids=lambda hostile: ascii(hostile[:8]),
+)
+def test_markdown_made_to_be_slow_is_not(hostile: str) -> None:
+    started = time.perf_counter()
+    safe_markdown(hostile)
+
+    # A quadratic one would take minutes.
+    assert time.perf_counter() - started < 5

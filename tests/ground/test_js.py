@@ -68,6 +68,16 @@ def test_any_text_can_be_written_to_a_file(text: str) -> None:
     assert json.loads(written.encode()) == well_paired(text)
 
 
+def test_every_character_goes_there_and_back_in_one_line() -> None:
+    """S-28: raw U+2028 and U+0085 are ordinary characters between two line feeds."""
+    everything = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
+
+    line = dumps({"text": everything}).encode()
+
+    assert line.count(b"\n") == 0
+    assert json.loads(line) == {"text": everything}
+
+
 def test_halves_of_a_character_that_meet_are_one_character() -> None:
     assert well_paired("\ud83d" + "\ude00") == "😀"
     assert well_paired("a\ud83d") == "a\ud83d"
