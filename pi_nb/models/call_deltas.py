@@ -23,6 +23,8 @@ from pi_nb.js import dumps
 from .partial_json import parse_object
 from .types import CallDelta, CallStart
 
+UNREADABLE = "(arguments nested too deep to be read)"
+
 
 def new_call_id() -> str:
     """An id for a call whose server gave none; not used before in any session."""
@@ -70,7 +72,7 @@ class CallDeltas:
         index = piece.get("index")
         index = index if isinstance(index, int) else None
         arguments = function.get("arguments")
-        text = dumps(arguments) if isinstance(arguments, dict) else _text(arguments)
+        text = _written(arguments) if isinstance(arguments, dict) else _text(arguments)
 
         call = self._find(identity, index, name)
         if call is None:
@@ -107,6 +109,14 @@ class CallDeltas:
             self._by_id[identity] = call
         if index is not None:
             self._by_index[index] = call
+
+
+def _written(arguments: dict[str, Any]) -> str:
+    """Arguments that came as an object, as the text they are everywhere else."""
+    try:
+        return dumps(arguments)
+    except ValueError:
+        return UNREADABLE
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 import json
+import os
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -133,12 +134,13 @@ def is_loopback(host: str) -> bool:
 
 
 def _client(url: str, timeouts: Timeouts) -> httpx.AsyncClient:
-    import httpx  # a quarter of a second that a session without a server does not need
+    import httpx  # a tenth of a second that a session without a server does not need
 
     parts = urlsplit(url)
     return httpx.AsyncClient(
         timeout=httpx.Timeout(timeouts.idle, connect=timeouts.connect, pool=timeouts.connect),
         trust_env=not is_loopback(parts.hostname or ""),
+        # Without TLS there is nothing to verify, and no certificates need to be read.
         verify=_trust() if parts.scheme == "https" else False,
         follow_redirects=False,
         # A compressed stream is held back by proxies until a block is full.
@@ -215,8 +217,8 @@ def _explained(
 
 def _reason(error: BaseException) -> str:
     """The system's words for a refused connection, from the innermost cause."""
-    while error.__cause__ is not None or error.__context__ is not None:
-        error = error.__cause__ or error.__context__ or error
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    if isinstance(error, OSError) and error.errno and error.errno > 0:
+        return os.strerror(error.errno)
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -77,14 +77,17 @@ def scrub_keys(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _like(masked: str, secrets: Iterable[str]) -> bool:
-    """The word begins or ends as one of the secrets, or shows nothing but its mask."""
+    """What the mask leaves to see is the beginning or the end of one of the secrets."""
     parts = [part for part in _MASKED.split(masked) if part]
-    return not parts or any(
+    return bool(parts) and any(
         secret.startswith(parts[0]) or secret.endswith(parts[-1]) for secret in secrets
     )
 
 
 def shown_url(url: str) -> str:
     """A URL without what may be secret in it: user, password, query."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "(no URL)"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

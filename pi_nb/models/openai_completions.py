@@ -198,10 +198,16 @@ class OpenAICompletions:
             words = f"The function that gives the key failed with {type(error).__name__}"
             yield End(reason="error", error_message=words, failure="auth")
             return
+        try:
+            body = request_body(self._model, request, self.dialect)
+        except (ValueError, RecursionError) as error:
+            words = f"The request cannot be written as JSON: {error}"
+            yield End(reason="error", error_message=words, failure="invalid")
+            return
         options = request.options
         answer = post(
             f"{self._model.base_url.rstrip('/')}/chat/completions",
-            request_body(self._model, request, self.dialect),
+            body,
             signal=signal,
             headers={**bearer(secret), **options.headers},
             timeouts=Timeouts(options.connect_timeout, options.idle_timeout),

@@ -84,8 +84,8 @@ async def list_models(url: str, *, api_key: ApiKey = None) -> Result[list[Model]
     key = Key(api_key)
     ask = _Asker(bearer(key.read()), (key.read(),))
     rows: list[dict[str, Any]] | None = None
-    root = base if base.endswith("/v1") else f"{base}/v1"
-    for root in (root, base):
+    versioned = base if base.endswith("/v1") else f"{base}/v1"
+    for root in dict.fromkeys((versioned, base)):
         answer = await ask(f"{root}/models", _LIST)
         if isinstance(answer, Ok):
             rows = _rows(answer.value)
@@ -144,7 +144,7 @@ def _is_missing(failure: HttpFailure) -> bool:
 def _list_error(base: str, failure: HttpFailure) -> ModelError:
     where = shown_url(base)
     if failure.status is None:
-        return ModelError("unreachable", f"{failure}. Is the model server running at {where}?")
+        return ModelError("unreachable", f"{failure}. Is the model server running?")
     auth = failure.error.failure.kind == "auth"
     step = "Pass its key as api_key." if auth else "See the server's own log."
     return ModelError("refused", f"The server at {where} refused: {failure}. {step}")

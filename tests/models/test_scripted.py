@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from pi_nb.abort import AbortSignal
-from pi_nb.messages import ImageContent, TextContent, ThinkingContent, ToolCall, Usage, user
+from pi_nb.messages import (
+    AssistantMessage,
+    ImageContent,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    Usage,
+    user,
+)
 from pi_nb.models.scripted import Script, ScriptedModel, call, raw_call, reply, thinking
 from pi_nb.models.types import (
     CallDelta,
@@ -295,3 +303,19 @@ async def test_a_call_piece_holds_the_arguments_as_json(ask: Any) -> None:
 
     text = "".join(event.delta for event in said.events if isinstance(event, CallDelta))
     assert text == '{"text":"a b","n":1}'
+
+
+async def test_every_answer_of_the_reference_runs_comes_out_as_it_went_in(
+    ask: Any, vectors: Any
+) -> None:
+    answers = [answer for case in vectors("harness_traces.json") for answer in case["responses"]]
+    model = ScriptedModel(answers)
+
+    for answer in answers:
+        said = await ask(model)
+
+        expected = AssistantMessage.model_validate(answer)
+        assert said.message.content == expected.content
+        assert said.end.reason == expected.stop_reason
+        assert said.end.error_message == expected.error_message
+    assert model.remaining == 0
