@@ -108,6 +108,14 @@ def one_line(text: str, limit: int = 80) -> str:
     return flat if len(flat) <= limit else flat[: max(limit - 1, 0)] + "…"
 
 
+def safe_line(text: str, limit: int = 80) -> str:
+    """The beginning of somebody else's text on one line, with nothing a terminal would obey.
+
+    It looks at no more than a few times `limit` characters, however long the text is.
+    """
+    return one_line(plain(text[: 4 * limit]), limit)
+
+
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """`1 turn`, `2 turns`, `1,200 entries`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from pi_nb.messages import AgentMessage, Content, Usage, read_message
-from pi_nb.text import one_line
+from pi_nb.text import safe_line
 from pi_nb.wire import Wire
 
 
@@ -145,6 +145,6 @@ def read_entry(data: Mapping[str, Any]) -> Entry:
 def why(error: Exception) -> str:
     """What is wrong with a body, on one line and without the body's own words."""
     if not isinstance(error, ValidationError):
-        return one_line(str(error), 200)
+        return safe_line(str(error), 200)
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return safe_line(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", 200)

@@ -72,6 +72,7 @@ class FileLog:
         try:
             if log._size:
                 raise PiError("session", f"{path} is not empty; Session.open(...) continues it")
+            os.fchmod(fd, _PRIVATE)  # an empty file that was there may be anybody's to read
             log.append(first_line)
             if durability == "fsync":
                 _sync_folder(path.parent)

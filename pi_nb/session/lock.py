@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from pydantic import TypeAdapter
 
 from pi_nb.ids import now_ms
 from pi_nb.result import PiError
-from pi_nb.text import one_line
+from pi_nb.text import safe_line
 
 from .jsonl import write_private
 
@@ -63,10 +64,13 @@ class Owner:
         return self.started is None or started is None or abs(started - self.started) < 5_000
 
     def __str__(self) -> str:
-        where = "" if self.host == socket.gethostname() else f" on {one_line(self.host)}"
-        what = f" ({one_line(self.notebook)})" if self.notebook else ""
+        where = "" if self.host == socket.gethostname() else f" on {safe_line(self.host)}"
+        what = f" ({safe_line(self.notebook)})" if self.notebook else ""
         since = datetime.fromtimestamp(self.since / 1000).strftime("%Y-%m-%d %H:%M:%S")
         return f"process {self.pid}{where}{what} since {since}"
+
+
+_OWNER = TypeAdapter(Owner)
 
 
 class SessionLock:
@@ -130,11 +134,11 @@ def _read(path: Path) -> Owner | None:
     """The owner as the file names it; None where it names nobody."""
     try:
         data: Any = json.loads(path.read_bytes())
-        owner = Owner(**data)
-    except (OSError, ValueError, TypeError, RecursionError):
+        owner = _OWNER.validate_python(data)
+        str(owner)  # a moment no calendar knows cannot be told
+    except (OSError, ValueError, OverflowError, RecursionError):
         return None
-    numbers = (owner.pid, owner.since) if owner.started is None else (owner.pid, owner.started)
-    return owner if all(isinstance(number, int) for number in numbers) else None
+    return owner if owner.pid > 0 else None
 
 
 def _started(pid: int) -> int | None:

@@ -29,7 +29,7 @@ from pi_nb.messages import (
     blocks_of,
 )
 from pi_nb.result import PiError
-from pi_nb.text import one_line, plain
+from pi_nb.text import one_line, safe_line
 
 from .entries import (
     ActiveToolsChangeEntry,
@@ -50,7 +50,7 @@ DEEPEST = 24
 entry would else take space that grows with the square of its length."""
 
 WIDTH = 80
-"""Characters of a row's text."""
+"""Characters of a row's text, about."""
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ def build_outline(
     for entry_id, connector in _connected(segments):
         text = _text_of(entry_id, read)
         if entry_id in labels:
-            text = f"{text} [label: {_words(labels[entry_id])}]"
+            text = f"{text} [label: {safe_line(labels[entry_id])}]"
         if ids:
             text = f"{entry_id[-8:]} {text}"
         rows.append(Row(entry_id, connector, entry_id in active, text))
@@ -194,7 +194,7 @@ def _text_of(entry_id: str, read: Callable[[str], Entry]) -> str:
     try:
         return _said(read(entry_id))
     except PiError as error:
-        return f"[cannot be read: {_words(error.message)}]"
+        return f"[cannot be read: {safe_line(error.message)}]"
 
 
 def _said(entry: Entry) -> str:
@@ -202,24 +202,24 @@ def _said(entry: Entry) -> str:
         case MessageEntry():
             return _message(entry.message)
         case ModelChangeEntry():
-            return f"[model: {_words(f'{entry.provider}/{entry.model_id}')}]"
+            return f"[model: {safe_line(f'{entry.provider}/{entry.model_id}')}]"
         case ThinkingLevelChangeEntry():
-            return f"[thinking: {_words(entry.thinking_level)}]"
+            return f"[thinking: {safe_line(entry.thinking_level)}]"
         case ActiveToolsChangeEntry():
-            return f"[tools: {_words(', '.join(entry.active_tool_names)) or 'none'}]"
+            return f"[tools: {safe_line(', '.join(entry.active_tool_names)) or 'none'}]"
         case CompactionEntry():
-            return f"[compaction: {entry.tokens_before:,} tokens] {_words(entry.summary)}"
+            return f"[compaction: {entry.tokens_before:,} tokens] {safe_line(entry.summary)}"
         case BranchSummaryEntry():
-            return f"[branch summary] {_words(entry.summary)}"
+            return f"[branch summary] {safe_line(entry.summary)}"
         case CustomEntry():
-            return f"[data: {_words(entry.custom_type)}]"
+            return f"[data: {safe_line(entry.custom_type)}]"
         case CustomMessageEntry():
-            return f"{_words(entry.custom_type)}: {_blocks(blocks_of(entry.content))}"
+            return f"{safe_line(entry.custom_type)}: {_blocks(blocks_of(entry.content))}"
         case ContextEditEntry():
             what = "leaves out" if entry.replacement is None else "replaces"
             return f"[edit: {what} an entry]"
         case _:
-            return f"[{_words(entry.type)}]"
+            return f"[{safe_line(entry.type)}]"
 
 
 def _message(message: AgentMessage) -> str:
@@ -229,18 +229,18 @@ def _message(message: AgentMessage) -> str:
         case AssistantMessage():
             ended = message.stop_reason
             how = f" ({ended})" if ended in ("error", "aborted", "length") else ""
-            said = _blocks(message.content) or _words(message.error_message or "")
+            said = _blocks(message.content) or safe_line(message.error_message or "")
             return f"assistant{how}: {said}".rstrip()
         case ToolResultMessage():
             how = "error" if message.is_error else "ok"
-            return f"{_words(message.tool_name)} {how}: {_blocks(message.content)}".rstrip()
+            return f"{safe_line(message.tool_name)} {how}: {_blocks(message.content)}".rstrip()
         case BashExecutionMessage():
             code = f" (exit code {message.exit_code})" if message.exit_code else ""
-            return f"user ran: {_words(message.command)}{code}"
+            return f"user ran: {safe_line(message.command)}{code}"
         case CustomMessage():
-            return f"{_words(message.custom_type)}: {_blocks(blocks_of(message.content))}"
+            return f"{safe_line(message.custom_type)}: {_blocks(blocks_of(message.content))}"
         case _:
-            return f"[{_words(message.role)}]"
+            return f"[{safe_line(message.role)}]"
 
 
 def _blocks(blocks: Sequence[object]) -> str:
@@ -248,7 +248,7 @@ def _blocks(blocks: Sequence[object]) -> str:
     parts = []
     for block in blocks:
         if isinstance(block, TextContent):
-            parts.append(_words(block.text))
+            parts.append(safe_line(block.text))
         elif isinstance(block, ToolCall):
             parts.append(_call(block))
         elif isinstance(block, ImageContent):
@@ -260,9 +260,4 @@ def _call(call: ToolCall) -> str:
     """The name, and the argument that tells one call from another: the first that is text."""
     texts = [value for value in call.arguments.values() if isinstance(value, str)]
     told = next(filter(None, texts), "")
-    return f"[{_words(call.name)}: {_words(told)}]" if told else f"[{_words(call.name)}]"
-
-
-def _words(text: str) -> str:
-    """The beginning on one line, nothing in it that a terminal would obey."""
-    return one_line(plain(text[: 4 * WIDTH]), WIDTH)
+    return f"[{safe_line(call.name)}: {safe_line(told)}]" if told else f"[{safe_line(call.name)}]"

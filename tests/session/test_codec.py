@@ -114,6 +114,8 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path) -> Non
         (b"\n", "line 3"),
         (custom(2, parent="e1", timestamp=-1), "timestamp"),
         (custom(2, parent="e1", timestamp=1.5), "timestamp"),
+        (custom(2, parent="e1", timestamp=10**30), "timestamp"),
+        (custom(2, parent="\x1b[2J\n"), "is not there"),
         (custom(2, parent="e1").replace(b"customType", b"other"), "customType"),
         (custom(2, parent="e1", lane=None), "lane"),
         (custom(2, parent="e1", data="X").replace(b"X", b"\xff"), "UTF-8"),
@@ -149,6 +151,7 @@ def test_a_line_against_the_rules_is_refused_by_its_number(
         opened(tmp_path / "s.jsonl", HEADER, custom(1), line, custom(3, parent="e1"))
 
     assert complaint in refused.value.message
+    assert refused.value.message.isprintable()
     assert len(refused.value.message) < 400
 
 

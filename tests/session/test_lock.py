@@ -103,7 +103,10 @@ def test_an_owner_whose_number_went_to_another_process_is_dead() -> None:
         assert not earlier.lives
 
 
-@pytest.mark.parametrize("junk", [b"", b"[]", b'{"pid":"x"}', b"\xff", b"[" * 100_000])
+FAR = b'{"pid":1,"started":null,"host":"h","notebook":null,"since":99999999999999999999}'
+
+
+@pytest.mark.parametrize("junk", [b"", b"[]", b'{"pid":"x"}', FAR, b"\xff", b"[" * 100_000])
 def test_an_owner_file_that_says_nothing_is_replaced(junk: bytes, tmp_path: Path) -> None:
     Session.create(tmp_path / "s.jsonl", cwd="/w").close()
     (tmp_path / "s.jsonl.owner.json").write_bytes(junk)

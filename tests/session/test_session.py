@@ -419,11 +419,12 @@ async def test_a_folder_or_nothing_is_one_clear_line(tmp_path: Path) -> None:
 
 async def test_a_new_session_takes_an_empty_file_and_no_other(tmp_path: Path) -> None:
     empty, full = tmp_path / "empty.jsonl", tmp_path / "full.jsonl"
-    empty.touch()
+    empty.touch(0o644)
     full.write_bytes(b"mine\n")
 
     with Session.create(empty, cwd="/w") as session:
         assert session.leaf() is None
+        assert empty.stat().st_mode & 0o777 == 0o600
         with pytest.raises(PiError, match="there already"):
             Session.create(empty, cwd="/w")
     with pytest.raises(PiError, match="there already"):

@@ -16,10 +16,10 @@ from msgspec import UNSET
 from pi_nb.js import dumps
 from pi_nb.result import Err, Ok, Result
 from pi_nb.session.codec import Loaded, Stored
-from pi_nb.session.entries import Entry, read_entry
+from pi_nb.session.entries import Entry, read_entry, why
 from pi_nb.session.index import Diagnostic, Index, Place
 from pi_nb.session.records import Header, LabelFact, LaneMove, NameFact, Record, read_record
-from pi_nb.text import scrub_data
+from pi_nb.text import safe_line, scrub_data
 
 from .lines import EntryLine, FactLine, HeaderLine, LaneLine, Line, RecordLine
 
@@ -82,7 +82,7 @@ class V4:
         if isinstance(decoded, Err):
             return decoded
         complaint = _complaint(decoded.value, index)
-        return Err(complaint) if complaint else decoded
+        return Err(safe_line(complaint, 200)) if complaint else decoded
 
     def apply(self, change: Line, place: Place, index: Index) -> None:
         match change:
@@ -174,7 +174,7 @@ def _header(line: bytes) -> Result[Header, str]:
     try:
         return Ok(Header.model_validate({k: v for k, v in _plain(line).items() if k != "kind"}))
     except ValueError as error:
-        return Err(str(error))
+        return Err(why(error))
 
 
 def _decode(decoder: msgspec.json.Decoder[Any], line: bytes) -> Result[Any, str]:
@@ -188,7 +188,7 @@ def _decode(decoder: msgspec.json.Decoder[Any], line: bytes) -> Result[Any, str]
     except UnicodeDecodeError as error:
         return Err(f"not UTF-8 at byte {error.start}")
     except (ValueError, RecursionError) as error:
-        return Err(str(error))
+        return Err(why(error))
 
 
 def _may_hold_surrogates(line: bytes) -> bool:

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-Whole = Annotated[int, Meta(ge=0)]
+Whole = Annotated[int, Meta(ge=0, le=2**53)]
+"""Up to what a JavaScript number can count."""
 EntryType = Literal[
     "message",
     "model_change",
