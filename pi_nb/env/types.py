@@ -92,7 +92,10 @@ class FileSystem(Protocol):
     def cwd(self) -> str: ...
 
     def resolve(self, path: str) -> str:
-        """The absolute path; `~` is the user's home. The file need not exist."""
+        """The absolute path, symlinks followed: one name for one file, at once.
+
+        `~` is the user's home. The file need not exist, and nothing is refused here.
+        """
         ...
 
     async def read_text(self, path: str) -> Result[str, FileError]: ...
