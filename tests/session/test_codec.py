@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import AWKWARD, bodies, texts
 
@@ -153,6 +154,40 @@ def test_a_line_against_the_rules_is_refused_by_its_number(
     assert complaint in refused.value.message
     assert refused.value.message.isprintable()
     assert len(refused.value.message) < 400
+
+
+MEDDLED = b"".join(
+    [
+        HEADER,
+        custom(1, data="x"),
+        custom(2, parent="e1", type="message", message={"role": "user", "content": "u"}),
+        b'{"kind":"fact","seq":3,"fact":"label","targetId":"e2","label":"l"}\n',
+        custom(4, parent="e2", type="compaction", summary="s", firstKeptEntryId="e2"),
+        b'{"kind":"record","seq":5,"type":"usage","id":"r","lane":"main","timestamp":1}\n',
+    ]
+)
+PIECES = st.binary(max_size=8) | st.sampled_from(
+    [b"null", b"[]", b"{}", b"1e400", b"-1", b"9" * 30, b'"', b"\n", rb"\ud800", b"true"]
+)
+
+
+@settings(max_examples=150)
+@given(st.integers(0, len(MEDDLED)), st.integers(0, 30), PIECES)
+def test_a_file_that_somebody_meddled_with_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, place: int, length: int, piece: bytes
+) -> None:
+    """Nothing but `PiError` comes out of a hostile file, whatever is asked of it."""
+    path = tmp_path_factory.mktemp("meddled") / "s.jsonl"
+    path.write_bytes(MEDDLED[:place] + piece + MEDDLED[place + length :])
+
+    with contextlib.suppress(PiError), Session.open(path, durability="flush") as session:
+        assert len(session.outline().rows) == len(session)
+        session.outline()._repr_html_()
+        for ask in (session.context, session.branch, session.open_operations):
+            with contextlib.suppress(PiError):
+                ask()
+        with contextlib.suppress(PiError):
+            list(session.records())
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
