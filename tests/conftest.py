@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 
-pytest_plugins = ["loopback"] if (TESTS / "loopback.py").exists() else []
+pytest_plugins = ["loopback"]
 
 # A slow machine is no fault of a property, so nothing here depends on time. CI also draws
 # the same examples every time: a red run there can be repeated.

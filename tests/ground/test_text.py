@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pi_nb.text import clip, count, fence, one_line, plain, scrub, scrub_data, without_escapes
+from pi_nb.text import (
+    backspaced,
+    clip,
+    count,
+    fence,
+    one_line,
+    plain,
+    safe_line,
+    scrub,
+    scrub_data,
+    without_escapes,
+)
 
 ESC = "\x1b"
 anything = st.text(st.characters(codec=None))
@@ -79,6 +90,9 @@ def test_an_escape_that_never_ends_does_not_hold_up_a_stream(start: str) -> None
         ("one\r\ntwo\r\n", "one\ntwo\n"),
         ("a\rb\r\nc", "b\nc"),
         (f" 50%\r{ESC}[K100%", "100%"),
+        ("N\bNA\bAME", "NAME"),
+        ("|\b/\b-\bdone", "done"),
+        ("\b\bnothing before", "nothing before"),
         ("\r\r\r", ""),
     ],
 )
@@ -94,6 +108,17 @@ def test_plain_text_holds_no_control_characters_and_can_be_written(printed: str)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
     shown.encode()
     assert plain(shown) == shown
+
+
+@given(st.text("ab\b"), st.text("ab\b"))
+def test_backspaces_reach_back_into_what_came_before(first: str, second: str) -> None:
+    before, none_before_it = backspaced(first)
+
+    kept, reach = backspaced(second)
+
+    joined, missing = backspaced(first + second)
+    assert joined == before[: max(len(before) - reach, 0)] + kept
+    assert missing == none_before_it + max(reach - len(before), 0)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +179,16 @@ def test_one_line_is_one_line_and_no_longer_than_asked(text: str, limit: int) ->
 
     assert len(line) <= limit
     assert line.splitlines() in ([], [line])
+
+
+def test_a_safe_line_obeys_nothing_and_reads_only_what_it_shows() -> None:
+    hostile = "\x1b]0;title\x07evil\x1b[2Jname\nsecond line " + "x" * 10_000_000
+
+    started = time.perf_counter()
+    line = safe_line(hostile, 24)
+
+    assert line == "evilname second line xx…"
+    assert time.perf_counter() - started < 0.1
 
 
 def test_things_are_counted_in_words() -> None:
