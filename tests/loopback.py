@@ -52,6 +52,8 @@ class Answer:
     end: str = "close"
     before: threading.Event | None = None
     """Waited for before the first byte of the response."""
+    pace: float = 0
+    """Seconds before each piece."""
 
 
 def sse(*data: Any) -> bytes:
@@ -78,7 +80,6 @@ class Loopback:
         self._queue: deque[Answer | Callable[[Received], Answer]] = deque()
         self._fixed: dict[str, Answer] = {}
         self._loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="loopback", daemon=True)
 
@@ -95,10 +96,11 @@ class Loopback:
         headers: Mapping[str, str] | None = None,
         end: str = "close",
         before: threading.Event | None = None,
+        pace: float = 0,
     ) -> None:
         """Give the next request this body, in pieces of `cut` bytes (None: whole)."""
         pieces = cut_every(body, cut) if cut else [body] if body else []
-        self._queue.append(Answer(pieces, status, headers or {}, end, before))
+        self._queue.append(Answer(pieces, status, headers or {}, end, before, pace))
 
     def answer_with(self, function: Callable[[Received], Answer]) -> None:
         """Let a function of the next request make the response."""
@@ -160,6 +162,7 @@ class Loopback:
         head = "\r\n".join([f"HTTP/1.1 {answer.status} Said", *lines, "Connection: close"])
         writer.write(head.encode() + b"\r\n\r\n")
         for piece in answer.pieces:
+            await asyncio.sleep(answer.pace)
             writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
             await writer.drain()
         if answer.end == "hold":

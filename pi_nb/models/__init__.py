@@ -1,6 +1,9 @@
 """One call to a model is one stream of events.
 
-`types` holds the vocabulary, `fold` builds the message from the events, `pairing` makes a
-history that a provider accepts. Adapters (`openai_completions`) are pure on both sides of
-one HTTP exchange (`http`, `sse`); `scripted` plays a model from a list or a function.
+    types     the vocabulary             pairing   a history that a provider accepts
+    fold      events -> message          retry     what a failure means, how long to wait
+    scripted  a model from a list        registry  a URL -> a model
+
+Adapters (`openai_completions`, `completions_events`, `call_deltas`) are pure on both sides
+of one HTTP exchange (`http`, `sse`, `errors`); `keys` is the only place that holds a key.
 """

@@ -8,7 +8,7 @@ or with stars in the middle; `scrub_keys` takes out both.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import urlsplit, urlunsplit
 
 HIDDEN = "[key]"
@@ -23,7 +23,9 @@ _LOOKS_LIKE_A_KEY = re.compile(
     r"|\bAIza[A-Za-z0-9_\-*]{8,}",
     re.IGNORECASE,
 )
+_SHORTEST_KEY = 4
 _SHORTEST_PART = 6
+_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
 
 class Key:
@@ -56,13 +58,19 @@ def bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"} if secret else {}
 
 
+def secret_values(headers: Mapping[str, str]) -> list[str]:
+    """The values of headers that carry a secret, by their names."""
+    return [value for name, value in headers.items() if _SECRET_HEADER.search(name)]
+
+
 def scrub_keys(text: str, secrets: Iterable[str] = ()) -> str:
     """Text without key material: `[key]` in the place of each.
 
     Taken out are the secrets themselves, parts of them from six characters on, words that
     are masked in the way servers mask keys, and what looks like a key of a well-known form.
+    A secret of less than four characters is none, and stays.
     """
-    known = [secret for secret in secrets if secret]
+    known = [secret for secret in secrets if len(secret) >= _SHORTEST_KEY]
     for secret in sorted(known, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
 

@@ -33,7 +33,7 @@ from pi_nb.text import scrub_data
 from .completions_events import REASONING_KEYS, Events
 from .errors import ServerError
 from .http import ANSWER_LIMIT, HttpFailure, Timeouts, post
-from .keys import ApiKey, Key, bearer, scrub_keys
+from .keys import ApiKey, Key, bearer, scrub_keys, secret_values
 from .sse import SseEvent, SseParser, TooLong
 from .types import End, Model, Request, StreamEvent
 
@@ -205,18 +205,19 @@ class OpenAICompletions:
             yield End(reason="error", error_message=words, failure="invalid")
             return
         options = request.options
+        secrets = (secret, *secret_values(options.headers))
         answer = post(
             f"{self._model.base_url.rstrip('/')}/chat/completions",
             body,
             signal=signal,
             headers={**bearer(secret), **options.headers},
             timeouts=Timeouts(options.connect_timeout, options.idle_timeout),
-            secrets=(secret, *options.headers.values()),
+            secrets=secrets,
         )
         async with aclosing(answer), aclosing(_read(answer)) as events:
             async for event in events:
-                if isinstance(event, End) and event.error_message and secret:
-                    event = event.having(error_message=scrub_keys(event.error_message, [secret]))
+                if isinstance(event, End) and event.error_message:
+                    event = event.having(error_message=scrub_keys(event.error_message, secrets))
                 yield event
 
 

@@ -77,12 +77,20 @@ async def resolve(
 
 
 async def list_models(url: str, *, api_key: ApiKey = None) -> Result[list[Model], ModelError]:
-    """The models of a server, in its order, with the window of each where it says."""
+    """The models of a server, in its order, with the window of each where it says.
+
+    A server without TLS is taken for a local one and is asked in the other places where
+    such servers keep the window; a provider on the internet is asked for its list alone.
+    """
     base = _base(url)
     if isinstance(base, ModelError):
         return Err(base)
-    key = Key(api_key)
-    ask = _Asker(bearer(key.read()), (key.read(),))
+    try:
+        secret = Key(api_key).read()
+    except Exception as error:
+        words = f"The function that gives the key failed with {type(error).__name__}."
+        return Err(ModelError("refused", words))
+    ask = _Asker(bearer(secret), (secret,))
     rows: list[dict[str, Any]] | None = None
     versioned = base if base.endswith("/v1") else f"{base}/v1"
     for root in dict.fromkeys((versioned, base)):
@@ -99,7 +107,7 @@ async def list_models(url: str, *, api_key: ApiKey = None) -> Result[list[Model]
         words = f"The server at {shown_url(base)} has no model. Load one there, then try again."
         return Err(ModelError("no_models", words))
     found = _Found.of(rows)
-    if any(row["id"] not in found.windows for row in rows):
+    if base.startswith("http://") and any(row["id"] not in found.windows for row in rows):
         await _probe(root.removesuffix("/v1"), ask, found, rows)
     provider = urlsplit(base).netloc
     return Ok([found.model(row["id"], provider, root) for row in rows])

@@ -156,7 +156,10 @@ RULES: list[Rule] = [
             "too_many_requests",
             "resource_exhausted",
         ),
-        text=r"rate[ _-]?limit|throttl|too many (?:requests|tokens,? please wait)|slow down",
+        text=_any(
+            r"rate[ _-]?limit|throttl|too many requests|slow down",
+            r"too many tokens\b.{0,40}\b(?:wait|per|retry)\b",
+        ),
     ),
     Rule(
         "overloaded",

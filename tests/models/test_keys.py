@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from pi_nb.models.keys import HIDDEN, Key, bearer, scrub_keys, shown_url
+from pi_nb.models.keys import HIDDEN, Key, bearer, scrub_keys, secret_values, shown_url
 
 CANARY = "sk-canary-0123456789abcdef"
 
@@ -70,3 +70,13 @@ def test_ordinary_words_stay_as_they_are(secrets: list[str]) -> None:
 
 def test_a_url_is_shown_without_what_may_be_secret() -> None:
     assert shown_url("http://u:p@host:1/v1?key=k#f") == "http://host:1/v1"
+
+
+def test_only_headers_that_carry_secrets_are_hidden() -> None:
+    headers = {"X-Api-Key": "a", "Authorization": "b", "X-Version": "1", "Accept": "text"}
+
+    assert secret_values(headers) == ["a", "b"]
+
+
+def test_what_is_too_short_for_a_key_does_not_eat_the_words() -> None:
+    assert scrub_keys("HTTP 401: a bad day", ["a", "1"]) == "HTTP 401: a bad day"

@@ -319,8 +319,9 @@ async def test_a_server_that_keeps_the_line_open_after_done_is_not_waited_for(
 
 async def test_comments_keep_a_slow_stream_alive(ask: Any, loopback: Any) -> None:
     """X-04: every one starts the idle time anew."""
-    loopback.answer(b": PROCESSING\n\n: still\n\n" + SECOND, cut=5)
-    options = RequestOptions(idle_timeout=2)
+    comment = b": PROCESSING\n\n"
+    loopback.answer(comment * 8 + SECOND, cut=len(comment), pace=0.05)
+    options = RequestOptions(idle_timeout=0.3)
 
     assert (await ask(at(loopback.url), Request(options=options))).end.reason == "stop"
 
@@ -341,6 +342,16 @@ async def test_an_abort_ends_the_stream_at_any_moment(ask: Any, loopback: Any, m
         said = await ask(at(loopback.url), Request(), signal, abort_at)
 
     assert said.end.reason == "aborted"
+    assert await asyncio.to_thread(loopback.left.wait, 2)
+
+
+async def test_a_reader_that_leaves_in_the_middle_closes_the_connection(loopback: Any) -> None:
+    loopback.answer(FIRST, end="hold")
+
+    stream = at(loopback.url).stream(Request(), AbortSignal())
+    await anext(stream)
+    await stream.aclose()
+
     assert await asyncio.to_thread(loopback.left.wait, 2)
 
 

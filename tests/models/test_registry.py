@@ -197,6 +197,16 @@ async def test_a_refusal_shows_the_servers_words_but_no_key(
     assert loopback.requests[0].headers["authorization"] == f"Bearer {CANARY}"
 
 
+async def test_a_key_function_that_fails_is_an_answer_without_its_words(loopback: Any) -> None:
+    def key() -> str:
+        raise RuntimeError(CANARY)
+
+    error = await refused(loopback.url, api_key=key)
+
+    assert (error.code, loopback.requests) == ("refused", [])
+    assert CANARY not in repr(error)
+
+
 async def test_all_models_of_a_server_can_be_listed(loopback: Any) -> None:
     loopback.always("/v1/models", {"data": [{"id": "a", "max_model_len": 9}, {"id": "b"}, {}]})
 

@@ -47,6 +47,7 @@ BUSY = [
     (None, "ThrottlingException: Too many tokens, please wait before trying.", "throttled"),
     (429, "Rate limit reached on tokens per min (TPM): Limit 10000, Used 9000", "throttled"),
     (429, "This would exceed the rate limit of 40,000 input tokens per minute", "throttled"),
+    (400, "Too many tokens per day, please wait before trying again.", "throttled"),
     (503, "Service unavailable: no token budget, maximum context length is 8192", "overloaded"),
     (429, "maximum context length is 8192 tokens", "throttled"),
     (400, "Requests rate limit exceeded, context window", "throttled"),
