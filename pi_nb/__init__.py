@@ -15,7 +15,50 @@ from typing import Any
 __version__ = "0.1.0"
 
 # Where each public name lives. `tests/test_public_names.py` resolves every one of them.
-_WHERE: dict[str, str] = {}
+_NAMES: dict[str, tuple[str, ...]] = {
+    "pi_nb.result": ("Err", "Ok", "PiError", "Result"),
+    "pi_nb.abort": ("AbortSignal",),
+    "pi_nb.messages": (
+        "AgentMessage",
+        "AssistantMessage",
+        "BashExecutionMessage",
+        "BranchSummaryMessage",
+        "CompactionSummaryMessage",
+        "CustomMessage",
+        "ImageContent",
+        "TextContent",
+        "ThinkingContent",
+        "ToolCall",
+        "ToolResultMessage",
+        "Usage",
+        "UserMessage",
+        "convert_to_llm",
+        "user",
+    ),
+    "pi_nb.tokens": ("Estimate", "estimate_tokens"),
+    "pi_nb.background": ("RunAborted",),
+    "pi_nb.models.types": ("ChatModel", "Model", "Request", "RequestOptions"),
+    "pi_nb.models.scripted": ("Script", "ScriptedModel", "call", "reply", "thinking"),
+    "pi_nb.models.openai_completions": ("OpenAICompletions",),
+    "pi_nb.models.registry": ("list_models", "resolve"),
+    "pi_nb.models.pairing": ("pair",),
+    "pi_nb.loop.types": ("AgentTool", "ToolContext", "ToolResult"),
+    "pi_nb.loop.schema": ("tool",),
+    "pi_nb.loop.calls": ("Blocked",),
+    "pi_nb.loop.run": ("run_loop",),
+    "pi_nb.env.types": ("ExecError", "ExecResult", "ExecutionEnv", "FileError", "FileInfo"),
+    "pi_nb.env.local": ("LocalEnv",),
+    "pi_nb.tools": ("default_tools",),
+    "pi_nb.session.session": ("Session",),
+    "pi_nb.session.context": ("SessionContext", "build_session_context"),
+    "pi_nb.session.repo": ("SessionInfo", "SessionRepo"),
+    "pi_nb.harness.harness": ("AgentHarness",),
+    "pi_nb.harness.hooks": ("ResultPatch", "StartPatch"),
+    "pi_nb.harness.approval": ("ApprovalRequest", "Decision"),
+    "pi_nb.harness.turn": ("AbortResult", "NavigateResult", "TurnResult"),
+    "pi_nb.notebook.agent": ("Agent", "agent"),
+}
+_WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted(["__version__", "load_ipython_extension", "unload_ipython_extension", *_WHERE])
 

@@ -1,0 +1,159 @@
+"""Interrupting a cell, in a real kernel: it ends in time, what arrived is on disk, and the
+next cell works. Known faults J-01, J-03, J-13; `kernel.md` 3."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kernels import LiveKernel, messages
+
+pytestmark = pytest.mark.slow
+
+LIMIT = 2.0
+"""Seconds from the press until the kernel is idle again (DESIGN 7)."""
+
+WAITING = 'ScriptedModel([reply("never", delay=60), "Fresh."])'
+IN_SHELL = (
+    'ScriptedModel([reply("I wait.", call("bash", command="echo begun; sleep 60")), "Fresh."])'
+)
+
+# How a cell may ask: awaited, or blocking in every way that users find.
+WAYS = {
+    "awaited": "%%agent\ngo on",
+    "time": "%%time\n%%agent\ngo on",
+    "capture": "%%capture --no-stdout --no-stderr --no-display\n%%agent\ngo on",
+    "in_a_function": "def f():\n    get_ipython().run_cell_magic('agent', '', 'go on')\nf()",
+    "prompt": "await agent.prompt('go on', show=True)",
+    "prompt_sync": "agent.prompt_sync('go on', show=True)",
+    "sync_in_an_async_cell": "import asyncio\nawait asyncio.sleep(0)\nagent.prompt_sync('go on', show=True)",
+}
+
+
+def _agent(kernel: LiveKernel, model: str) -> None:
+    kernel.good(f"agent = pi_nb.agent(model={model}, approve='allow')")
+
+
+def _pressed(kernel: LiveKernel, code: str, *, presses: int = 1, seen: str = "running") -> float:
+    """Start a cell, interrupt it once it runs; returns the seconds until it was over."""
+    kernel.start(code)
+    kernel.until(lambda cell: seen in cell.text)
+    pressed = kernel.interrupt()
+    for _ in range(presses - 1):
+        kernel.interrupt()
+    kernel.finish()
+    return time.monotonic() - pressed
+
+
+def _next_cell_works(kernel: LiveKernel) -> None:
+    assert kernel.good("print(6 * 7)").stdout == "42\n"
+    assert "Fresh." in kernel.good("%%agent\nand now?").markdown
+
+
+@pytest.mark.parametrize("code", WAYS.values(), ids=WAYS.keys())
+def test_an_interrupt_while_the_model_is_awaited_ends_the_cell(
+    kernel: LiveKernel, tmp_path: Path, code: str
+) -> None:
+    _agent(kernel, WAITING)
+
+    took = _pressed(kernel, code)
+
+    assert took < LIMIT
+    assert (kernel.cell.status, kernel.cell.ename) == ("error", "RunAborted")
+    assert len(kernel.cell.traceback) == 1, "one line instead of a traceback"
+    assert [m["role"] for m in messages(tmp_path)] == ["user", "assistant"]
+    assert messages(tmp_path)[-1]["stopReason"] == "aborted"
+    _next_cell_works(kernel)
+
+
+@pytest.mark.parametrize("code", WAYS.values(), ids=WAYS.keys())
+def test_an_interrupt_inside_a_shell_command_kills_it_and_gives_it_a_result(
+    kernel: LiveKernel, tmp_path: Path, code: str
+) -> None:
+    _agent(kernel, IN_SHELL)
+
+    took = _pressed(kernel, code, seen="begun")
+
+    assert took < LIMIT
+    assert kernel.cell.ename == "RunAborted"
+    roles = [m["role"] for m in messages(tmp_path)]
+    assert roles == ["user", "assistant", "toolResult", "assistant"]
+    assert messages(tmp_path)[2]["isError"] is True
+    assert messages(tmp_path)[3]["stopReason"] == "aborted"
+    assert kernel.good("!pgrep -f 'sleep 60' || echo gone").stdout.strip().endswith("gone")
+    _next_cell_works(kernel)
+
+
+@pytest.mark.parametrize("model", [WAITING, IN_SHELL], ids=["waiting", "shell"])
+@pytest.mark.parametrize("way", ["awaited", "time"])
+def test_pressing_three_times_aborts_once(
+    kernel: LiveKernel, tmp_path: Path, model: str, way: str
+) -> None:
+    _agent(kernel, model)
+    seen = "begun" if model == IN_SHELL else "running"
+
+    took = _pressed(kernel, WAYS[way], presses=3, seen=seen)
+
+    assert took < LIMIT
+    stops = [m.get("stopReason") for m in messages(tmp_path)]
+    assert stops.count("aborted") == 1
+    _next_cell_works(kernel)
+
+
+def test_with_autoawait_off_the_magic_blocks_and_is_interrupted_all_the_same(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    _agent(kernel, WAITING)
+    kernel.good("%autoawait off")
+    try:
+        took = _pressed(kernel, WAYS["awaited"])
+
+        assert took < LIMIT
+        assert messages(tmp_path)[-1]["stopReason"] == "aborted"
+        _next_cell_works(kernel)
+    finally:
+        kernel.good("%autoawait asyncio")
+
+
+def test_an_answer_that_was_arriving_is_kept_as_far_as_it_came(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    _agent(kernel, 'ScriptedModel([reply("one two three " * 500), "Fresh."], pace=0.02)')
+
+    _pressed(kernel, WAYS["awaited"], seen="two")
+
+    message = messages(tmp_path)[-1]
+    assert message["stopReason"] == "aborted"
+    assert message["content"][0]["text"].startswith("one two")
+    assert "one two" in kernel.cell.markdown
+    assert "Aborted" in kernel.cell.markdown
+    _next_cell_works(kernel)
+
+
+def test_a_late_interrupt_does_not_hit_the_next_run(kernel: LiveKernel) -> None:
+    _agent(kernel, 'ScriptedModel(lambda request: "Done.")')
+
+    for _ in range(5):
+        kernel.start("%%agent\nquick")
+        kernel.until(lambda cell: "running" in cell.text)
+        kernel.interrupt()
+        kernel.finish()
+        assert "Done." in kernel.good("%%agent\nnext").markdown
+
+
+def test_an_interrupted_question_is_no_approval(kernel: LiveKernel, tmp_path: Path) -> None:
+    kernel.good(
+        'agent = pi_nb.agent(model=ScriptedModel([reply(call("bash", command="touch made")), "Fresh."]))'
+    )
+
+    kernel.start("%%agent\ngo", allow_stdin=True)
+    kernel.client.get_stdin_msg(timeout=10)
+    pressed = kernel.interrupt()
+    kernel.finish()
+
+    assert time.monotonic() - pressed < LIMIT
+    assert not (tmp_path / "made").exists()
+    assert messages(tmp_path)[-1]["stopReason"] == "aborted"
+    _next_cell_works(kernel)

@@ -1,0 +1,47 @@
+"""Every notebook, executed twice in a fresh kernel: equal results, and what was committed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+
+
+def _executed(path: Path, folder: Path) -> list[Any]:
+    folder.mkdir()
+    os.environ["PI_NB_SESSION_DIR"] = str(folder / "sessions")
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=120,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
+        store_widget_state=False,
+    )
+    client.execute()
+    return [_outputs(cell) for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _outputs(cell: Any) -> list[dict[str, Any]]:
+    return [{k: v for k, v in output.items() if k != "execution_count"} for output in cell.outputs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
+def test_a_notebook_gives_the_same_twice_and_what_is_committed(path: Path, tmp_path: Path) -> None:
+    first = _executed(path, tmp_path / "a")
+    second = _executed(path, tmp_path / "b")
+
+    assert first == second
+    committed = nbformat.read(path, as_version=4)
+    assert first == [_outputs(cell) for cell in committed.cells if cell.cell_type == "code"]
+
+
+def test_there_are_notebooks() -> None:
+    assert NOTEBOOKS
