@@ -36,6 +36,7 @@ def anyio_backend() -> str:
 
 
 def _live_in(home: Path, patch: pytest.MonkeyPatch) -> None:
+    home.mkdir()
     patch.setenv("HOME", str(home))
     patch.setenv("PI_NB_SESSION_DIR", str(home / "sessions"))
 
@@ -60,7 +61,6 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(autouse=True)
 def _a_home_of_its_own(_homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only named, not made: a folder for each of thousands of tests would cost seconds."""
     _live_in(_homes / str(next(_numbers)), monkeypatch)
 
 
