@@ -121,6 +121,8 @@ async def unless_aborted(work: Awaitable[T], signal: AbortSignal) -> T:
             loop.call_soon_threadsafe(task.cancel)
 
     forget = signal.on_abort(stop)
+    if signal.aborted:
+        task.cancel()  # at once, so that not even its first step is taken
     try:
         await asyncio.wait({task})
     finally:
