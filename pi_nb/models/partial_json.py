@@ -92,13 +92,14 @@ def read_partial(text: str) -> dict[str, Any]:
             continue
         top = stack[-1]
         if kind == "mark":
+            if token == ":":
+                key, name = name, None
+            elif token in "},]":
+                key = name = None
             if token in "}]":
                 stack.pop()
                 if not stack:
                     break
-                continue
-            if token == ":":
-                key, name = name, None
             if token not in "{[":
                 continue
             token = {} if token == "{" else []

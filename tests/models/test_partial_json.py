@@ -83,6 +83,8 @@ def test_neither_reader_ever_raises_and_the_strict_one_agrees_with_json(text: st
         ('{"a":[1,{"b":"c', {"a": [1, {"b": "c"}]}),
         ('{"a":"line\nbreak"', {"a": "line\nbreak"}),
         ('{"a":1, oops', {"a": 1}),
+        ('{"x":{"a":},"b":1}', {"x": {}, "b": 1}),
+        ('{"a":,"b":1}', {"b": 1}),
         ("[1,2", {}),
         ("text", {}),
     ],
