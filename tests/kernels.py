@@ -15,6 +15,7 @@ from jupyter_client.manager import KernelManager, start_new_kernel
 
 SETUP = """
 %load_ext pi_nb
+%colors NoColor
 import os, sys, pi_nb
 from pi_nb import ScriptedModel, call, reply
 """
@@ -149,7 +150,7 @@ def kernel(kernel_process: LiveKernel, tmp_path: Path) -> LiveKernel:
     kernel_process.good(
         SETUP + f"\nos.chdir({str(tmp_path)!r})\nos.environ['PI_NB_SESSION_DIR'] = "
         f"{str(tmp_path / 'sessions')!r}\nfrom pi_nb.notebook import agent as _a\n"
-        "if _a.current(): _a.current().close()\nglobals().pop('agent', None)"
+        "if _a.current(): _a.current().close()\nglobals().pop('agent', None);"
     )
     return kernel_process
 

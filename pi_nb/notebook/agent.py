@@ -121,7 +121,7 @@ class Agent:
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else self.harness.phase
-        entries = count(sum(1 for _ in self.session.entries()), "entry", "entries")
+        entries = count(len(self.session), "entry", "entries")
         return f"Agent({self.model}, {entries}, {state})"
 
     # --- asking -----------------------------------------------------------------------

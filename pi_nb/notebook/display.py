@@ -125,15 +125,17 @@ def _state(block: Block) -> str:
     return "✗" if block.result is not None and block.result.is_error else "✓"
 
 
-def _shown(block: Block) -> str:
-    """A call's outcome: the diff of an edit, else the end of what the tool said."""
+def _shown(block: Block) -> tuple[str, str]:
+    """A call's outcome and its language: the diff of an edit, else the end of what was said."""
     result = block.result
     if result is None:
-        return ""
+        return "", ""
     diff = result.details.get("diff") if isinstance(result.details, dict) else None
-    text: str = diff if isinstance(diff, str) and diff and not result.is_error else result.text
+    if isinstance(diff, str) and diff and not result.is_error:
+        return clip(diff, SHOWN), "diff"
+    text = result.text
     cut = len(text) - SHOWN
-    return text if cut <= 0 else f"[{cut:,} characters before this]\n{text[-SHOWN:]}"
+    return (text if cut <= 0 else f"[{cut:,} characters before this]\n{text[-SHOWN:]}"), ""
 
 
 def _markdown(block: Block) -> str:
@@ -144,8 +146,7 @@ def _markdown(block: Block) -> str:
             return ""
         return _folded("thinking", fence(clip(block.text, SHOWN)))
     head = f"{_state(block)} {title(block.name, block.arguments)}"
-    shown = _shown(block)
-    language = "diff" if shown.startswith("--- ") else ""
+    shown, language = _shown(block)
     return _folded(head, fence(shown, language) if shown else "")
 
 
@@ -161,7 +162,7 @@ def _plain(block: Block) -> str:
     if block.kind == "thinking":
         return f"(thinking) {one_line(plain(block.text), 200)}" if block.text.strip() else ""
     head = f"{_state(block)} {title(block.name, block.arguments)}"
-    lines = plain(_shown(block)).strip("\n").split("\n")
+    lines = plain(_shown(block)[0]).strip("\n").split("\n")
     return "\n".join([head, *(f"  {line}".rstrip() for line in lines if line or len(lines) > 1)])
 
 

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from kernels import LiveKernel, messages
 
 pytestmark = pytest.mark.slow
@@ -15,31 +14,34 @@ pytestmark = pytest.mark.slow
 LIMIT = 2.0
 """Seconds from the press until the kernel is idle again (DESIGN 7)."""
 
-WAITING = 'ScriptedModel([reply("never", delay=60), "Fresh."])'
-IN_SHELL = (
-    'ScriptedModel([reply("I wait.", call("bash", command="echo begun; sleep 60")), "Fresh."])'
-)
+# Says that it was asked, so that the press surely comes while it is waited for.
+WAITING = """
+def slow(request):
+    print("asked")
+    return reply("never", delay=60)
+agent = pi_nb.agent(model=ScriptedModel([slow, "Fresh."]), approve="allow")
+"""
+IN_SHELL = """
+shell = reply("I wait.", call("bash", command="echo begun; sleep 60"))
+agent = pi_nb.agent(model=ScriptedModel([shell, "Fresh."]), approve="allow")
+"""
 
 # How a cell may ask: awaited, or blocking in every way that users find.
 WAYS = {
     "awaited": "%%agent\ngo on",
     "time": "%%time\n%%agent\ngo on",
-    "capture": "%%capture --no-stdout --no-stderr --no-display\n%%agent\ngo on",
     "in_a_function": "def f():\n    get_ipython().run_cell_magic('agent', '', 'go on')\nf()",
     "prompt": "await agent.prompt('go on', show=True)",
     "prompt_sync": "agent.prompt_sync('go on', show=True)",
-    "sync_in_an_async_cell": "import asyncio\nawait asyncio.sleep(0)\nagent.prompt_sync('go on', show=True)",
+    "sync_in_an_async_cell": "import asyncio\nawait asyncio.sleep(0)\n"
+    "agent.prompt_sync('go on', show=True)",
 }
 
 
-def _agent(kernel: LiveKernel, model: str) -> None:
-    kernel.good(f"agent = pi_nb.agent(model={model}, approve='allow')")
-
-
-def _pressed(kernel: LiveKernel, code: str, *, presses: int = 1, seen: str = "running") -> float:
+def _pressed(kernel: LiveKernel, code: str, *, presses: int = 1, seen: str = "asked") -> float:
     """Start a cell, interrupt it once it runs; returns the seconds until it was over."""
     kernel.start(code)
-    kernel.until(lambda cell: seen in cell.text)
+    kernel.until(lambda cell: seen in cell.text + cell.stdout)
     pressed = kernel.interrupt()
     for _ in range(presses - 1):
         kernel.interrupt()
@@ -56,7 +58,7 @@ def _next_cell_works(kernel: LiveKernel) -> None:
 def test_an_interrupt_while_the_model_is_awaited_ends_the_cell(
     kernel: LiveKernel, tmp_path: Path, code: str
 ) -> None:
-    _agent(kernel, WAITING)
+    kernel.good(WAITING)
 
     took = _pressed(kernel, code)
 
@@ -72,7 +74,7 @@ def test_an_interrupt_while_the_model_is_awaited_ends_the_cell(
 def test_an_interrupt_inside_a_shell_command_kills_it_and_gives_it_a_result(
     kernel: LiveKernel, tmp_path: Path, code: str
 ) -> None:
-    _agent(kernel, IN_SHELL)
+    kernel.good(IN_SHELL)
 
     took = _pressed(kernel, code, seen="begun")
 
@@ -82,7 +84,7 @@ def test_an_interrupt_inside_a_shell_command_kills_it_and_gives_it_a_result(
     assert roles == ["user", "assistant", "toolResult", "assistant"]
     assert messages(tmp_path)[2]["isError"] is True
     assert messages(tmp_path)[3]["stopReason"] == "aborted"
-    assert kernel.good("!pgrep -f 'sleep 60' || echo gone").stdout.strip().endswith("gone")
+    assert kernel.good("!pgrep -f 'slee[p] 60' || echo gone").stdout.strip().endswith("gone")
     _next_cell_works(kernel)
 
 
@@ -91,8 +93,8 @@ def test_an_interrupt_inside_a_shell_command_kills_it_and_gives_it_a_result(
 def test_pressing_three_times_aborts_once(
     kernel: LiveKernel, tmp_path: Path, model: str, way: str
 ) -> None:
-    _agent(kernel, model)
-    seen = "begun" if model == IN_SHELL else "running"
+    kernel.good(model)
+    seen = "begun" if model == IN_SHELL else "asked"
 
     took = _pressed(kernel, WAYS[way], presses=3, seen=seen)
 
@@ -105,7 +107,7 @@ def test_pressing_three_times_aborts_once(
 def test_with_autoawait_off_the_magic_blocks_and_is_interrupted_all_the_same(
     kernel: LiveKernel, tmp_path: Path
 ) -> None:
-    _agent(kernel, WAITING)
+    kernel.good(WAITING)
     kernel.good("%autoawait off")
     try:
         took = _pressed(kernel, WAYS["awaited"])
@@ -120,7 +122,10 @@ def test_with_autoawait_off_the_magic_blocks_and_is_interrupted_all_the_same(
 def test_an_answer_that_was_arriving_is_kept_as_far_as_it_came(
     kernel: LiveKernel, tmp_path: Path
 ) -> None:
-    _agent(kernel, 'ScriptedModel([reply("one two three " * 500), "Fresh."], pace=0.02)')
+    kernel.good(
+        'model = ScriptedModel([reply("one two three " * 500), "Fresh."], pace=0.02)\n'
+        "agent = pi_nb.agent(model=model)"
+    )
 
     _pressed(kernel, WAYS["awaited"], seen="two")
 
@@ -133,7 +138,7 @@ def test_an_answer_that_was_arriving_is_kept_as_far_as_it_came(
 
 
 def test_a_late_interrupt_does_not_hit_the_next_run(kernel: LiveKernel) -> None:
-    _agent(kernel, 'ScriptedModel(lambda request: "Done.")')
+    kernel.good('agent = pi_nb.agent(model=ScriptedModel(lambda request: "Done."))')
 
     for _ in range(5):
         kernel.start("%%agent\nquick")
@@ -144,9 +149,8 @@ def test_a_late_interrupt_does_not_hit_the_next_run(kernel: LiveKernel) -> None:
 
 
 def test_an_interrupted_question_is_no_approval(kernel: LiveKernel, tmp_path: Path) -> None:
-    kernel.good(
-        'agent = pi_nb.agent(model=ScriptedModel([reply(call("bash", command="touch made")), "Fresh."]))'
-    )
+    touches = 'reply(call("bash", command="touch made"))'
+    kernel.good(f'agent = pi_nb.agent(model=ScriptedModel([{touches}, "Fresh."]))')
 
     kernel.start("%%agent\ngo", allow_stdin=True)
     kernel.client.get_stdin_msg(timeout=10)

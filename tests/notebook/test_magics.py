@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
-
 from kernels import LiveKernel, messages
 
 pytestmark = pytest.mark.slow
+
+TOUCHES = 'ScriptedModel([reply(call("bash", command="touch made")), "Well."])'
 
 
 def _digest(folder: Path) -> str:
@@ -34,7 +35,7 @@ def test_loading_prints_nothing_and_binds_nothing(kernel: LiveKernel) -> None:
 def test_unloading_takes_everything_back(kernel: LiveKernel) -> None:
     cell = kernel.good(
         "ip = get_ipython()\n%unload_ext pi_nb\n"
-        "print('agent' in ip.magics_manager.magics['cell'], 'agent' in ip.magics_manager.magics['line'],"
+        "print(*('agent' in ip.magics_manager.magics[kind] for kind in ('cell', 'line')),"
         "[t for t in ip.input_transformers_post if 'pi_nb' in getattr(t, '__module__', '')])\n"
         "%load_ext pi_nb"
     )
@@ -153,7 +154,7 @@ def test_the_first_magic_binds_agent_unless_the_name_is_taken(kernel: LiveKernel
         ("%agent new --nme x", "unrecognized arguments: --nme"),
         ("%agent open", "the following arguments are required: FILE"),
         ("%agent open no_such_file.jsonl", "no file no_such_file.jsonl"),
-        ("%agent open .", "directory"),
+        ("%agent open .", "is a folder"),
         ("%agent open foreign.txt", "not a session"),
         ("%agent goto zzz", "'zzz'"),
         ("%agent model nonsense", "http://"),
@@ -231,9 +232,7 @@ def test_making_an_agent_on_an_open_file_closes_the_former_one(
 def test_where_nobody_can_answer_an_approval_is_denied_at_once(
     kernel: LiveKernel, tmp_path: Path, way: str
 ) -> None:
-    kernel.good(
-        'agent = pi_nb.agent(model=ScriptedModel([reply(call("bash", command="touch made")), "Well."]))'
-    )
+    kernel.good(f"agent = pi_nb.agent(model={TOUCHES})")
 
     cell = kernel.run(way)
 
@@ -253,9 +252,7 @@ def test_where_nobody_can_answer_an_approval_is_denied_at_once(
 def test_an_approval_is_asked_for_by_input(
     kernel: LiveKernel, tmp_path: Path, answer: str, made: bool, record: str
 ) -> None:
-    kernel.good(
-        'agent = pi_nb.agent(model=ScriptedModel([reply(call("bash", command="touch made")), "Well."]))'
-    )
+    kernel.good(f"agent = pi_nb.agent(model={TOUCHES})")
 
     kernel.start("%%agent\ngo", allow_stdin=True)
     kernel.answer(answer)
@@ -318,7 +315,8 @@ def test_a_second_prompt_at_once_is_told_that_the_agent_is_busy(kernel: LiveKern
 def test_output_of_a_run_lands_in_its_own_cell(kernel: LiveKernel) -> None:
     """J-04: what a tool prints belongs to the cell that asked."""
     kernel.good(
-        "@pi_nb.tool\ndef hello() -> str:\n    'Say hello.'\n    print('from the tool')\n    return 'ok'\n"
+        "@pi_nb.tool\ndef hello() -> str:\n    'Say hello.'\n"
+        "    print('from the tool')\n    return 'ok'\n"
         "agent = pi_nb.agent(tools=[hello], model=ScriptedModel([reply(call('hello')), 'Said.']))"
     )
 
