@@ -19,6 +19,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, TypeVar, get_args, get_type_hints, overload
 
@@ -59,6 +60,7 @@ def tool(
     mode: ExecutionMode | None = None,
     changes: bool = False,
     main_thread: bool = False,
+    prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Callable[[Function], AgentTool]: ...
 def tool(
     function: Function | None = None,
@@ -70,6 +72,7 @@ def tool(
     mode: ExecutionMode | None = None,
     changes: bool = False,
     main_thread: bool = False,
+    prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> AgentTool | Callable[[Function], AgentTool]:
     """Make a tool of a typed function, as a decorator with or without arguments.
 
@@ -93,6 +96,8 @@ def tool(
         label: For people. Empty: the name.
         mode: See `AgentTool`.
         changes: It changes the world, so that approval is asked for it.
+        main_thread: See above; for a plain function only.
+        prepare: See `AgentTool`.
 
     Raises:
         PiError: `invalid_argument` where a parameter has no annotation, is `*args` or
@@ -128,7 +133,7 @@ def tool(
                 return _as_result(await context.on_main(call))
             return await _in_thread(call, context)
 
-        return AgentTool(spec, execute, label=label, mode=mode, changes=changes)
+        return AgentTool(spec, execute, label=label, mode=mode, changes=changes, prepare=prepare)
 
     return make if function is None else make(function)
 
@@ -260,7 +265,7 @@ async def _in_thread(call: Callable[[], Any], context: ToolContext) -> ToolResul
             failure = RuntimeError(f"the tool raised StopIteration({error.value!r})")
         except BaseException as error:
             failure = error
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, value, failure)
 
     run = contextvars.copy_context().run
@@ -274,9 +279,10 @@ async def _in_thread(call: Callable[[], Any], context: ToolContext) -> ToolResul
             await asyncio.wait((done,), timeout=ABORT_GRACE)
     finally:
         stop.cancel()
-    if done.done():
+        # From here on a late result is thrown away, also where this call was cancelled.
+        left_behind = done.cancel()
+    if not left_behind:
         return _as_result(done.result())
-    done.cancel()
     return answer(
         f"{context.signal.reason}; the function still runs in its thread, and what it "
         "returns will be thrown away",

@@ -83,6 +83,11 @@ class AgentTool:
     """None: as the loop's own setting. One `sequential` tool makes its whole batch so."""
     changes: bool = False
     """Changes the world (files, processes, the namespace): approval is asked for it."""
+    prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """Brings other shapes that models send into the schema's own, before it is checked.
+
+    Pure, for any object at all; the call in the log stays as the model sent it.
+    """
 
     @property
     def name(self) -> str:

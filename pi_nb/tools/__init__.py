@@ -1,0 +1,22 @@
+"""What an agent can do to the world: read, write, edit, bash.
+
+Each is a factory that takes an `ExecutionEnv`; none touches the disk or a process by
+itself. A refusal is a result that the model can act on, with the next step in words.
+"""
+
+from __future__ import annotations
+
+from pi_nb.env.types import ExecutionEnv
+from pi_nb.loop.types import AgentTool
+
+from .bash import bash_tool
+from .edit import edit_tool
+from .read import read_tool
+from .write import write_tool
+
+__all__ = ["bash_tool", "default_tools", "edit_tool", "read_tool", "write_tool"]
+
+
+def default_tools(env: ExecutionEnv) -> list[AgentTool]:
+    """read, bash, edit and write on one environment."""
+    return [read_tool(env), bash_tool(env), edit_tool(env), write_tool(env)]
