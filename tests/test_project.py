@@ -88,6 +88,15 @@ def test_the_readme_sets_everything_up_with_two_commands() -> None:
     assert re.findall(r"^\s*(pip install .*?)\s*$", readme, re.MULTILINE) == COMMANDS
 
 
+def test_what_the_readme_points_to_is_there() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    targets = re.findall(r"\]\(([^)#\s]+)", readme)
+
+    missing = [to for to in targets if "://" not in to and not (ROOT / to).exists()]
+
+    assert missing == []
+
+
 def test_ci_is_one_executable_file_that_takes_its_commands_from_the_readme() -> None:
     run = ROOT / ".ci" / "run"
 
