@@ -218,7 +218,7 @@ def run_notebook(target: Path) -> int:
     target = target.expanduser().resolve()
     if target.is_dir():
         target = target / NOTEBOOK
-    notebook = nbformat.read(notebook_source(), as_version=4)
+    notebook = nbformat.read(notebook_source(), as_version=4)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory(prefix="pi-nb-demo-") as folder:
         client = NotebookClient(
             notebook,
@@ -232,7 +232,7 @@ def run_notebook(target: Path) -> int:
         except CellExecutionError as error:
             raise DemoError(f"a cell failed:\n{error}") from None
     try:
-        nbformat.write(notebook, target)
+        nbformat.write(notebook, target)  # type: ignore[no-untyped-call]
     except OSError as error:
         raise DemoError(f"cannot write {target}: {error.strerror}") from None
     print(f"Executed and written: {target}")

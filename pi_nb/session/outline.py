@@ -98,9 +98,12 @@ class Outline:
         made: dict[int, Html] = {}
         # What is inside comes after in `_walk`, so backwards it is made first.
         for segment in reversed(list(_walk(self._top))):
-            inside = [made.pop(id(part)) for part in segment.inside]
+            count = len(segment.inside)
+            below = [
+                element("li", _branch(number, count, part, shown), made.pop(id(part)))
+                for number, part in enumerate(segment.inside, 1)
+            ]
             items = [_item(shown[entry]) for entry in segment.ids]
-            below = [element("li", part) for part in inside] if inside else []
             made[id(segment)] = element("ul", *items, *below)
         return str(made[id(self._top)])
 
@@ -187,7 +190,17 @@ def _connected(top: Segment) -> Iterator[tuple[str, str]]:
 
 
 def _item(row: Row) -> Html:
-    return element("li", element("strong", row.text) if row.active else row.text)
+    """The role as code, and strong where the lane's branch goes through the entry."""
+    role, colon, rest = row.text.partition(":")
+    named = element("code", role) if colon else Html("")
+    mark = element("strong", named) if row.active and named else named
+    return element("li", mark, rest if colon else row.text)
+
+
+def _branch(number: int, count: int, segment: Segment, shown: Mapping[str, Row]) -> Html:
+    """What a branch is called: its number, its length, and whether the lane is on it."""
+    here = any(shown[entry].active for entry in segment.ids[:1])
+    return element("em", f"branch {number} of {count}{', here' if here else ''}")
 
 
 def _text_of(entry_id: str, read: Callable[[str], Entry]) -> str:

@@ -110,15 +110,16 @@ def test_hostile_text_is_text() -> None:
     assert "&lt;script&gt;" in html
 
 
-def test_the_html_is_nested_lists_with_the_open_branch_strong() -> None:
+def test_the_html_is_nested_lists_that_name_their_branches() -> None:
     session = grown(said("u1"), said("u2"))
     session.move_sync(session.branch_ids()[0])
     session.append_sync(said("u3"))
 
     assert session.outline()._repr_html_() == (
-        "<ul><li><strong>user: u1</strong></li>"
-        "<li><ul><li>user: u2</li></ul></li>"
-        "<li><ul><li><strong>user: u3</strong></li></ul></li></ul>"
+        "<ul><li><strong><code>user</code></strong> u1</li>"
+        "<li><em>branch 1 of 2</em><ul><li><code>user</code> u2</li></ul></li>"
+        "<li><em>branch 2 of 2, here</em>"
+        "<ul><li><strong><code>user</code></strong> u3</li></ul></li></ul>"
     )
 
 
