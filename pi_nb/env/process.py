@@ -33,8 +33,9 @@ GRACE = 0.5
 """Seconds between TERM and KILL."""
 DRAIN = 0.8
 """Seconds that output is still taken after the shell has ended, if a child holds the pipe."""
-MARGIN = 0.3
-"""Seconds to wait for the end of a group that was killed."""
+MARGIN = 0.2
+"""Seconds to wait for the end of a group that was killed; its output may outlive it in a child
+that left the group. With `GRACE` it stays below what the loop grants a tool after an abort."""
 REPORT_EVERY = 0.1
 """Seconds between two looks at the output so far."""
 MAX_TOTAL = 256 * 1024 * 1024

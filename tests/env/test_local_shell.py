@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -210,6 +212,47 @@ async def test_a_cancelled_task_takes_its_group_along(env: LocalEnv, tmp_path: P
     with pytest.raises(asyncio.CancelledError):
         await call
 
+    assert await until(lambda: not alive(tmp_path / "pid"))
+
+
+async def test_a_child_that_left_the_group_does_not_hold_up_the_end(env: LocalEnv) -> None:
+    started = time.monotonic()
+    error = await refused(env, "setsid sleep 2 & sleep 30", timeout=0.2)
+
+    assert error.code == "timeout"
+    assert time.monotonic() - started < 1.5
+
+
+async def test_where_the_system_cannot_tell_of_an_end_it_is_asked(
+    env: LocalEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    started = time.monotonic()
+
+    assert (await ended(env, "echo hi; exit 3")).exit_code == 3
+    assert (await ended(env, "sleep 2 & echo hi")).background
+    assert (await refused(env, "sleep 30", timeout=0.2)).code == "timeout"
+    assert time.monotonic() - started < 3
+
+
+async def test_a_kernel_that_ends_takes_its_commands_along(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from pi_nb.env.local import LocalEnv\n"
+        "async def main():\n"
+        "    asyncio.create_task(LocalEnv().exec('trap \"\" TERM; echo $$ > pid; sleep 60'))\n"
+        "    while not Path('pid').exists() or not Path('pid').read_text():\n"
+        "        await asyncio.sleep(0.01)\n"
+        "    sys.exit(7)\n"
+        "asyncio.run(main())\n"
+    )
+
+    kernel = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", program], cwd=tmp_path, timeout=20, check=False
+    )
+
+    assert kernel.returncode == 7
     assert await until(lambda: not alive(tmp_path / "pid"))
 
 
