@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -198,3 +199,11 @@ def loopback() -> Iterator[Loopback]:
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def unused_port() -> Iterator[int]:
+    """A port on which nobody listens: it is bound here, and never accepts."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]

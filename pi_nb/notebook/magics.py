@@ -24,7 +24,7 @@ from traitlets import CaselessStrEnum, Unicode
 from pi_nb.harness.turn import TurnResult
 from pi_nb.result import PiError
 from pi_nb.session.repo import SessionRepo
-from pi_nb.text import one_line, plain
+from pi_nb.text import plain, safe_line
 
 from .agent import Agent, agent, current, is_ours, make_current
 from .kernel import AWAITED, MAGIC, AwaitedCells, binds
@@ -105,7 +105,9 @@ class PiMagics(Magics):
         if (ready := self._prepare(line, cell)) is None:
             return
         asked, options = ready
-        self._done(asked.prompt_sync(cell.strip("\n"), show=not options.quiet), options)
+        with _as_usage_errors():
+            result = asked.prompt_sync(cell.strip("\n"), show=not options.quiet)
+        self._done(result, options)
 
     @cell_magic(AWAITED)  # type: ignore[arg-type]
     @no_var_expand
@@ -114,7 +116,9 @@ class PiMagics(Magics):
         if (ready := self._prepare(line, cell)) is None:
             return
         asked, options = ready
-        self._done(await asked.prompt(cell.strip("\n"), show=not options.quiet), options)
+        with _as_usage_errors():
+            result = await asked.prompt(cell.strip("\n"), show=not options.quiet)
+        self._done(result, options)
 
     def _prepare(self, line: str, cell: str) -> tuple[Agent, argparse.Namespace] | None:
         parser = _cell_parser()
@@ -136,9 +140,9 @@ class PiMagics(Magics):
         if options.out:
             self._namespace[options.out] = result
         if result.message.stop_reason == "error":
+            why = safe_line(result.message.error_message or "no reason given", 300).rstrip(". ")
             raise ModelFailed(
-                f"{result.model} gave no answer: "
-                f"{one_line(plain(result.message.error_message or 'no reason given'), 300)} "
+                f"{result.model} gave no answer: {why}. "
                 "The prompt is in the session; run the cell again to ask again."
             )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
@@ -50,11 +49,3 @@ async def _ask(
 @pytest.fixture(scope="session")
 def ask() -> Ask:
     return _ask
-
-
-@pytest.fixture
-def unused_port() -> Iterator[int]:
-    """A port on which nobody listens: it is bound here, and never accepts."""
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        yield holder.getsockname()[1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -324,3 +326,63 @@ def test_output_of_a_run_lands_in_its_own_cell(kernel: LiveKernel) -> None:
 
     assert "from the tool" in cell.stdout
     assert "Said." in cell.markdown
+
+
+HOLDER = """
+import sys
+from pi_nb.session.session import Session
+session = Session.create(sys.argv[1], cwd=".")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_session_that_another_process_holds_is_refused_by_name(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    path = tmp_path / "held.jsonl"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        before = path.read_bytes()
+
+        cell = kernel.run("%agent open held.jsonl")
+
+        assert cell.ename == "UsageError"
+        assert str(holder.pid) in cell.evalue
+        assert "read" in cell.evalue, "the next step: open it read-only"
+        assert path.read_bytes() == before
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert kernel.good("%agent open held.jsonl").ok, "a dead owner is replaced"
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing_that_was_written(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    kernel.good('agent = pi_nb.agent("s.jsonl", model=ScriptedModel(lambda r: "x" * 500))')
+    kernel.good("%%agent\nbefore")
+    whole = (tmp_path / "s.jsonl").read_bytes()
+    kernel.good(
+        "import resource\nlimits = resource.getrlimit(resource.RLIMIT_FSIZE)\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(whole) + 350}, limits[1]))"
+    )
+    try:
+        cell = kernel.run("%%agent\nfull")
+    finally:
+        kernel.good("resource.setrlimit(resource.RLIMIT_FSIZE, limits)")
+
+    assert cell.ename == "UsageError"
+    assert "s.jsonl" in cell.evalue
+    assert (tmp_path / "s.jsonl").read_bytes().startswith(whole)
+    assert "xxx" in kernel.good("%%agent\nafter").markdown
+    stored = [m["role"] for m in messages(tmp_path)]
+    assert stored[:2] == ["user", "assistant"]
+    assert stored[-2:] == ["user", "assistant"]
