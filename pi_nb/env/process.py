@@ -82,13 +82,24 @@ class Command:
         self._tail = Tail()
         self._wake = _Wake()
         self._stop: Stop | None = None
+        self._spawned = threading.Event()
+        """There is a process."""
         self._open = True
         """Somebody still holds the other end of the output."""
         self._reported_at = -math.inf
         self._unreported = False
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="pi_nb command", daemon=True).start()
+        """Raises:
+        RuntimeError: the system gives no more threads; then `done` is not called.
+        """
+        _running.add(self)
+        try:
+            threading.Thread(target=self._run, name="pi_nb command", daemon=True).start()
+        except RuntimeError:
+            _running.discard(self)
+            self._wake.close()
+            raise
 
     def stop(self, stop: Stop) -> None:
         """End the group. The first reason counts. Any thread may call it, at any time."""
@@ -110,9 +121,11 @@ class Command:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
+            _running.discard(self)
             self._wake.close()
             self._done(Err(ExecError("spawn_error", self._why_not(error))))
             return
+        self._spawned.set()
         assert self._process.stdout is not None
         self._pipe = self._process.stdout.fileno()
         os.set_blocking(self._pipe, False)
@@ -123,7 +136,6 @@ class Command:
                 self._forget_output()
 
     def _watched_or_killed(self) -> Result[ExecResult, ExecError]:
-        _running.add(self)
         try:
             return self._watched()
         except Exception as error:
@@ -245,11 +257,13 @@ class Command:
             left -= len(data)
 
     def kill(self) -> None:
-        """KILL the group without waiting for anything."""
-        self._signal(signal.SIGKILL)
+        """KILL the group at once; a process that is just being made is given a second to be."""
+        if self._spawned.wait(1):
+            self._signal(signal.SIGKILL)
 
 
 _running: set[Command] = set()
+"""Those whose end somebody waits for."""
 
 
 @atexit.register
