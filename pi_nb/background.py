@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import os
 import queue
 import signal
 import threading
@@ -22,7 +23,9 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from types import FrameType
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pi_nb.abort import Aborted
 
 T = TypeVar("T")
 
@@ -50,7 +53,11 @@ class _LoopThread:
         def serve() -> None:
             asyncio.set_event_loop(self.loop)
             self.loop.call_soon(ready.set)
-            self.loop.run_forever()
+            # `sys.exit` in one piece of work ends that piece, which has it as its outcome;
+            # asyncio lets it out of the loop too, and everything else lives here.
+            while True:
+                with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                    self.loop.run_forever()
 
         self.thread = threading.Thread(target=serve, name="pi_nb-loop", daemon=True)
         self.thread.start()
@@ -61,13 +68,28 @@ _lock = threading.Lock()
 _thread: _LoopThread | None = None
 
 
+def _start_afresh() -> None:
+    global _lock, _thread
+    _lock = threading.Lock()
+    _thread = None
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked child has no loop thread, and maybe a lock that a lost thread holds for ever.
+    os.register_at_fork(after_in_child=_start_afresh)
+
+
 def loop() -> asyncio.AbstractEventLoop:
     """The loop of the loop thread, started when first asked for. One a process."""
     global _thread
     with _lock:
-        if _thread is None or not _thread.thread.is_alive():  # also after a fork
+        if _thread is None:
             _thread = _LoopThread()
         return _thread.loop
+
+
+def _on_loop_thread() -> bool:
+    return _thread is not None and threading.current_thread() is _thread.thread
 
 
 def call(work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
@@ -80,7 +102,7 @@ def call(work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         TimeoutError: it took longer than `timeout` seconds; it goes on.
     """
     target = loop()
-    if _thread is not None and threading.current_thread() is _thread.thread:
+    if _on_loop_thread():
         work.close()
         raise RuntimeError("already on the loop thread: await it instead")
     return asyncio.run_coroutine_threadsafe(work, target).result(timeout)
@@ -99,22 +121,28 @@ class Run(Generic[T]):
         """
         Args:
             work: Called on the loop thread with this run.
-            on_abort: Called once, on the loop thread, by the first `abort()`.
+            on_abort: Called once, on the loop thread, by the first `abort()`; not if the
+                run has ended by then, so that it never stops what came after this run.
         """
         self._on_abort = on_abort
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]]]
         self._jobs = queue.SimpleQueue()
         self._finished = threading.Event()
-        self._lock = threading.Lock()
+        # Re-entrant: a handler of SIGINT calls `abort` in the middle of anything.
+        self._lock = threading.RLock()
         self._task: asyncio.Task[T] | None = None
         self._wake: Callable[[], None] = _nobody
         self._in_job = False
+        self._pressed = False
         self.aborted = False
         self._loop = loop()
         context = contextvars.copy_context()
 
+        async def whole() -> T:  # so that `work` itself may fail
+            return await work(self)
+
         def start() -> None:
-            self._task = self._loop.create_task(work(self), context=context)
+            self._task = self._loop.create_task(whole(), context=context)
             self._task.add_done_callback(self._done)
 
         self._loop.call_soon_threadsafe(start)
@@ -136,18 +164,24 @@ class Run(Generic[T]):
             if self.aborted or self.finished:
                 return
             self.aborted = True
-            in_job = self._in_job
-        self._loop.call_soon_threadsafe(self._on_abort)
-        main = threading.main_thread()
-        if in_job and threading.current_thread() is not main and main.ident is not None:
-            # The job is user code on the main thread: only a signal reaches it.
-            signal.pthread_kill(main.ident, signal.SIGINT)
+            self._loop.call_soon_threadsafe(self._tell_abort)
+            main = threading.main_thread()
+            if self._in_job and threading.current_thread() is not main and main.ident:
+                # The job is user code on the main thread: only a signal reaches it. Under
+                # the lock, so that it cannot arrive when the job is over.
+                signal.pthread_kill(main.ident, signal.SIGINT)
+
+    def _tell_abort(self) -> None:
+        if self._task is None or not self._task.done():
+            self._on_abort()
 
     async def on_main(self, job: Callable[[], Any]) -> Any:
         """Have the waiting cell run `job` on its thread; on the loop thread only.
 
-        Returns what it returns, raises what it raises. An interrupt inside it aborts the
-        run, and `CancelledError` is raised here.
+        Returns what it returns, raises what it raises.
+
+        Raises:
+            Aborted: the job was interrupted; the run has been told to stop.
         """
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._jobs.put((job, answer))
@@ -163,7 +197,11 @@ class Run(Generic[T]):
         return task.result()
 
     def _serve(self) -> None:
-        """Run the jobs that wait, here and now."""
+        """Run the jobs that wait, here and now.
+
+        Raises:
+            KeyboardInterrupt: a job was interrupted; the run is told to stop.
+        """
         while True:
             try:
                 job, answer = self._jobs.get_nowait()
@@ -171,20 +209,27 @@ class Run(Generic[T]):
                 return
             if answer.cancelled():
                 continue
-            self._in_job = True
+            give: Callable[[asyncio.Future[Any]], object]
             try:
-                with _interruptible():
-                    value = job()
+                with _interruptible(self):
+                    value = self._do(job)
+                give = partial(_return, value)
             except KeyboardInterrupt:
-                self._in_job = False
-                self._answer(answer, asyncio.Future.cancel)
+                # First, so that whoever is told that the job stopped sees why.
                 self.abort()
+                self._answer(answer, partial(_raise, Aborted("interrupted by user")))
                 raise
             except BaseException as error:
-                self._answer(answer, partial(_raise, error))
-            else:
-                self._answer(answer, partial(_return, value))
-            finally:
+                give = partial(_raise, error)
+            self._answer(answer, give)
+
+    def _do(self, job: Callable[[], Any]) -> Any:
+        on_main = threading.current_thread() is threading.main_thread()
+        try:
+            self._in_job = on_main
+            return job()
+        finally:
+            with self._lock:
                 self._in_job = False
 
     def _answer(
@@ -208,28 +253,46 @@ def _raise(error: BaseException, answer: asyncio.Future[Any]) -> None:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Make SIGINT a KeyboardInterrupt here; ipykernel makes it something else in async cells.
+def _interruptible(run: Run[Any]) -> Iterator[None]:
+    """Make SIGINT a KeyboardInterrupt in a job; ipykernel makes it something else in async
+    cells. It is raised inside the job, or here when the job is over: nowhere in between.
 
     On another thread than the main one nothing is changed: it gets no signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def pressed(_number: int, _frame: FrameType | None) -> None:
+        if run._in_job:
+            raise KeyboardInterrupt
+        run._pressed = True
+
+    run._pressed = False
+    before = signal.signal(signal.SIGINT, pressed)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _give_back(before)
+    if run._pressed:
+        raise KeyboardInterrupt
+
+
+def _give_back(handler: Any) -> None:
+    # None: it was not installed from Python, so Python cannot install it again.
+    signal.signal(signal.SIGINT, signal.default_int_handler if handler is None else handler)
 
 
 class _Patience:
     """How long to wait after an abort, and whether a second press ended the patience."""
 
-    def __init__(self, run: Run[Any]) -> None:
+    _listening: ClassVar[list[_Patience]] = []
+    _before: ClassVar[Any] = None
+
+    def __init__(self, run: Run[Any], interrupted: type[BaseException]) -> None:
         self._run = run
+        self._error = interrupted
         self._first: float | None = None
-        self._before: Any = None
         self._gave_up = False
 
     @property
@@ -242,29 +305,38 @@ class _Patience:
         now = time.monotonic()
         if self._first is None:
             self._first = now
+            self.listen()
             self._run.abort()
-            if threading.current_thread() is threading.main_thread():
-                self._before = signal.signal(signal.SIGINT, self._pressed)
         elif now - self._first >= AGAIN:
             self._gave_up = True
 
-    def _pressed(self, _number: int, _frame: FrameType | None) -> None:
-        self.interrupted()
+    def listen(self) -> None:
+        """Take the presses from now on. One handler for all who wait in this process: two
+        runs that are awaited side by side do not end in the order in which they began."""
+        if threading.current_thread() is not threading.main_thread() or self in self._listening:
+            return
+        self._listening.append(self)
+        if len(self._listening) == 1:
+            _Patience._before = signal.signal(signal.SIGINT, _all_interrupted)
 
     def check(self) -> None:
-        """Raises:
-        RunAborted: it did not stop in time, or the user pressed again.
-        """
+        """Raises `interrupted`: it did not stop in time, or the user pressed again."""
         late = self._first is not None and time.monotonic() > self._first + GRACE
-        if late or self._gave_up:
-            raise RunAborted(
+        if (late or self._gave_up) and not self._run.finished:
+            raise self._error(
                 "The run did not stop in time and was left behind; its session says where it was."
             )
 
     def over(self) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
+        if self in self._listening:
+            self._listening.remove(self)
+            if not self._listening:
+                _give_back(_Patience._before)
+
+
+def _all_interrupted(_number: int, _frame: FrameType | None) -> None:
+    for patience in tuple(_Patience._listening):
+        patience.interrupted()
 
 
 async def drive(run: Run[T], interrupted: type[BaseException] = asyncio.CancelledError) -> T:
@@ -274,19 +346,21 @@ async def drive(run: Run[T], interrupted: type[BaseException] = asyncio.Cancelle
     its end, so that what it had to write is written.
 
     Args:
-        interrupted: What to raise after an interrupt; a cell wants `RunAborted`.
+        interrupted: What to raise after an interrupt, also where the run did not stop within
+            `GRACE`. A cell wants `RunAborted`; in a task of its own that would end the
+            caller's loop, as every KeyboardInterrupt does.
 
     Raises:
-        RunAborted: it did not stop within `GRACE`; or as `Run.outcome`.
+        BaseException: `interrupted`; else as `Run.outcome`.
     """
     here = asyncio.get_running_loop()
     woken = asyncio.Event()
 
     def wake() -> None:
-        if not here.is_closed():
+        with contextlib.suppress(RuntimeError):  # the caller's loop is closed: nobody waits
             here.call_soon_threadsafe(woken.set)
 
-    patience = _Patience(run)
+    patience = _Patience(run, interrupted)
     run._wake = wake
     try:
         while not run.finished:
@@ -312,26 +386,26 @@ def drive_blocking(run: Run[T]) -> T:
 
     Raises:
         RunAborted: it was interrupted, or did not stop within `GRACE` after it.
+        RuntimeError: called on the loop thread itself, which would wait for ever; the run
+            is aborted.
     """
-    woken = threading.Event()
-    patience = _Patience(run)
-    run._wake = woken.set
-    try:
-        with _interruptible():
-            while not run.finished:
-                try:
-                    run._serve()
-                    woken.wait(BEAT)
-                    woken.clear()
-                except KeyboardInterrupt:
-                    patience.interrupted()
-                patience.check()
-    except KeyboardInterrupt as pressed:  # between two statements of the loop
-        if isinstance(pressed, RunAborted):
-            raise
+    if _on_loop_thread():
         run.abort()
-        run._finished.wait(GRACE)
-        raise RunAborted("Aborted.") from None
+        raise RuntimeError("already on the loop thread: await it instead")
+    woken = threading.Event()
+    patience = _Patience(run, RunAborted)
+    run._wake = woken.set
+    # From the first moment: a press is a note for this loop and never an exception in it.
+    patience.listen()
+    try:
+        while not run.finished:
+            try:
+                run._serve()
+                woken.wait(BEAT)
+                woken.clear()
+            except KeyboardInterrupt:
+                patience.interrupted()
+            patience.check()
     finally:
         patience.over()
         run._wake = _nobody
