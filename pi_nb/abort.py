@@ -104,8 +104,11 @@ class AbortSignal:
             forget()
 
 
-async def unless_aborted(work: Awaitable[T], signal: AbortSignal) -> T:
+async def unless_aborted(work: Awaitable[T], signal: AbortSignal, *, grace: float = 0) -> T:
     """The result of `work`, which is cancelled when the signal is set.
+
+    With a `grace` it gets that many seconds to end by itself first, also if the signal was
+    set before it began.
 
     Work that was done before the abort arrived keeps its result. It is waited for until it
     has cleaned up after itself, so nothing of it runs on.
@@ -118,10 +121,16 @@ async def unless_aborted(work: Awaitable[T], signal: AbortSignal) -> T:
 
     def stop() -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nothing runs on it
-            loop.call_soon_threadsafe(task.cancel)
+            loop.call_soon_threadsafe(cancel)
+
+    def cancel() -> None:
+        if grace:
+            loop.call_later(grace, task.cancel)
+        else:
+            task.cancel()
 
     forget = signal.on_abort(stop)
-    if signal.aborted:
+    if signal.aborted and not grace:
         task.cancel()  # at once, so that not even its first step is taken
     try:
         await asyncio.wait({task})

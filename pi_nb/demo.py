@@ -10,6 +10,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 from pi_nb.harness.harness import AgentHarness
@@ -226,11 +227,16 @@ def run_notebook(target: Path) -> int:
             kernel_name="python3",
             resources={"metadata": {"path": folder}},
             store_widget_state=False,
+            record_timing=False,
+            coalesce_streams=True,
         )
+        described = deepcopy(notebook.metadata)
         try:
             client.execute()
         except CellExecutionError as error:
             raise DemoError(f"a cell failed:\n{error}") from None
+    # The kernel adds its version; the notebook is the same whatever ran it.
+    notebook.metadata = described
     try:
         nbformat.write(notebook, target)  # type: ignore[no-untyped-call]
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 def _executed(path: Path, folder: Path) -> list[Any]:
     folder.mkdir()
-    os.environ["PI_NB_SESSION_DIR"] = str(folder / "sessions")
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook,
@@ -23,6 +21,7 @@ def _executed(path: Path, folder: Path) -> list[Any]:
         kernel_name="python3",
         resources={"metadata": {"path": str(folder)}},
         store_widget_state=False,
+        coalesce_streams=True,
     )
     client.execute()
     return [_outputs(cell) for cell in notebook.cells if cell.cell_type == "code"]

@@ -32,6 +32,7 @@ def in_kernel() -> bool:
 
 
 def on_main_thread() -> bool:
+    """Whether this is the thread where cells run and signals arrive."""
     return threading.current_thread() is threading.main_thread()
 
 
