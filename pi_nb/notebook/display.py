@@ -144,10 +144,10 @@ def _markdown(block: Block) -> str:
     if block.kind == "thinking":
         if not block.text.strip():
             return ""
-        return _folded("thinking", fence(clip(block.text, SHOWN)))
+        return _folded("thinking", fence(plain(clip(block.text, SHOWN))))
     head = f"{_state(block)} {title(block.name, block.arguments)}"
     shown, language = _shown(block)
-    return _folded(head, fence(shown, language) if shown else "")
+    return _folded(head, fence(plain(shown), language) if shown else "")
 
 
 def _folded(summary: str, body: str) -> str:
