@@ -3,18 +3,22 @@
     parallel    start start ... end end (as they finish) ... results in call order
     sequential  start end result, one call after another
 
-Hooks are asked one call at a time, before anything of the batch runs. After an abort no
-further hook or tool is started; what runs is told, then cancelled, then left behind.
+Hooks are asked one call at a time, in a parallel batch before anything of it runs. After an
+abort no further call is asked about or started; what runs is told, then cancelled, then left
+behind. What a call gave back is still shown to the hooks that may change it: one of them may
+be there to take a secret out.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pi_nb.abort import Aborted, AbortSignal
+from pi_nb.abort import Aborted, AbortSignal, unless_aborted
 from pi_nb.messages import ToolCall, ToolResultMessage
 from pi_nb.result import Err
 from pi_nb.text import clip
@@ -27,6 +31,8 @@ TELL = 0.75
 """Seconds that a running tool has to end by itself after an abort (a shell: TERM to KILL)."""
 LEAVE = 0.25
 """Seconds more after it was cancelled, until it is left behind."""
+REVIEW = 0.25
+"""Seconds that the hooks have, after an abort, to look at what a call gave back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +70,15 @@ class _Batch:
     tools: Mapping[str, AgentTool]
     signal: AbortSignal
     cut_off: bool
-    updates: dict[str, ToolResult] = field(default_factory=dict)
+    updates: dict[int, ToolResult] = field(default_factory=dict)
+    """The latest news of the calls that run, by place, in the order it came."""
+    running: dict[int, ToolCall] = field(default_factory=dict)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 Job = Callable[[], Awaitable[ToolResult]]
+Jobs = Mapping[int, tuple[ToolCall, Job]]
+"""By place in the message, not by id: some servers give every call of one the same id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,42 +118,43 @@ Finished = tuple[ToolResultMessage, ToolResult]
 
 async def _sequential(batch: _Batch, calls: Sequence[ToolCall]) -> list[Finished]:
     results: list[Finished] = []
-    for call in calls:
+    for place, call in enumerate(calls):
         await _started(batch, call)
-        ready = await _prepare(batch, call)
+        ready = await _prepare(batch, call, place)
         if isinstance(ready, ToolResult):
             result = ready
         else:
-            async for _, done in _run(batch, {call.id: (call, ready)}):
-                result = await _reviewed(batch, call, done)
+            async with aclosing(_run(batch, {place: (call, ready)})) as done:
+                async for _, given in done:
+                    result = await _reviewed(batch, call, given)
         await _ended(batch, call, result)
         results.append(await _told(batch, call, result))
     return results
 
 
 async def _parallel(batch: _Batch, calls: Sequence[ToolCall]) -> list[Finished]:
-    # Keyed by place, not by id: some servers give every call of a message the same id.
-    results: dict[str, ToolResult] = {}
-    jobs: dict[str, tuple[ToolCall, Job]] = {}
+    results: dict[int, ToolResult] = {}
+    jobs: dict[int, tuple[ToolCall, Job]] = {}
     for place, call in enumerate(calls):
         await _started(batch, call)
-        ready = await _prepare(batch, call)
+        ready = await _prepare(batch, call, place)
         if isinstance(ready, ToolResult):
-            results[str(place)] = ready
+            results[place] = ready
         else:
-            jobs[str(place)] = (call, ready)
+            jobs[place] = (call, ready)
     if batch.signal.aborted:  # a hook of a later call stopped the run: nothing was started
         results.update(dict.fromkeys(jobs, _not_run(batch.signal)))
         jobs.clear()
-    for key in sorted(results, key=int):
-        await _ended(batch, calls[int(key)], results[key])
-    async for key, done in _run(batch, jobs):
-        results[key] = await _reviewed(batch, jobs[key][0], done)
-        await _ended(batch, jobs[key][0], results[key])
-    return [await _told(batch, call, results[str(place)]) for place, call in enumerate(calls)]
+    for place in sorted(results):
+        await _ended(batch, calls[place], results[place])
+    async with aclosing(_run(batch, jobs)) as done:
+        async for place, given in done:
+            results[place] = await _reviewed(batch, calls[place], given)
+            await _ended(batch, calls[place], results[place])
+    return [await _told(batch, call, results[place]) for place, call in enumerate(calls)]
 
 
-async def _prepare(batch: _Batch, call: ToolCall) -> ToolResult | Job:
+async def _prepare(batch: _Batch, call: ToolCall, place: int) -> ToolResult | Job:
     """What the call will run, or at once the result that says why it does not run."""
     if batch.signal.aborted:
         return _not_run(batch.signal)
@@ -160,33 +171,44 @@ async def _prepare(batch: _Batch, call: ToolCall) -> ToolResult | Job:
             "The arguments are no complete JSON object, so the call was not run. "
             f"Received: {clip(call.raw_arguments, 2_000)}"
         )
-    checked = check_arguments(tool.spec.parameters, call.arguments)
-    if isinstance(checked, Err):
-        return _failure(f"The arguments of {call.name} do not fit. {checked.error}")
     try:
-        blocked = await batch.host.before_call(call, tool, checked.value)
-    except Aborted:
-        return _not_run(batch.signal)
+        given = tool.prepare(call.arguments) if tool.prepare else call.arguments
+        checked = check_arguments(tool.spec.parameters, given)
+        if isinstance(checked, Err):
+            return _failure(f"The arguments of {call.name} do not fit. {checked.error}")
+        arguments = checked.value
+        # A hook may wait for a person, who may rather stop the run.
+        asked = batch.host.before_call(call, tool, arguments)
+        blocked = await unless_aborted(asked, batch.signal)
+    except Aborted as stopped:
+        return _not_run(batch.signal, str(stopped))
+    except asyncio.CancelledError as error:
+        return _failure(f"A hook before this call failed: {_stray(error)}")
     except Exception as error:
-        return _failure(f"A hook before this call failed: {error}")
+        return _failure(f"A hook before this call failed: {_words(error)}")
     if blocked is not None:
         return _failure(blocked.reason)
     if batch.signal.aborted:
         return _not_run(batch.signal)
-    arguments = checked.value
-    return lambda: tool.execute(arguments, _context(batch, call))
+    return lambda: tool.execute(arguments, _context(batch, call, place))
 
 
-def _context(batch: _Batch, call: ToolCall) -> ToolContext:
+def _context(batch: _Batch, call: ToolCall, place: int) -> ToolContext:
     loop = asyncio.get_running_loop()
+    thread = threading.get_ident()
 
     def keep(partial: ToolResult) -> None:
-        batch.updates[call.id] = partial
-        batch.wake.set()
+        if place in batch.running:  # else it is over, and nothing may be told of it any more
+            batch.updates[place] = partial
+            batch.wake.set()
 
     def update(partial: ToolResult) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(keep, partial)
+        _check(partial)
+        if threading.get_ident() == thread:
+            keep(partial)
+        else:
+            with suppress(RuntimeError):  # the loop is closed: the run is long over
+                loop.call_soon_threadsafe(keep, partial)
 
     return ToolContext(
         call_id=call.id,
@@ -198,18 +220,17 @@ def _context(batch: _Batch, call: ToolCall) -> ToolContext:
     )
 
 
-async def _run(
-    batch: _Batch, jobs: Mapping[str, tuple[ToolCall, Job]]
-) -> AsyncIterator[tuple[str, ToolResult]]:
+async def _run(batch: _Batch, jobs: Jobs) -> AsyncGenerator[tuple[int, ToolResult], None]:
     """Run jobs side by side and give their results as they come, updates emitted between.
 
-    All events leave from here, one at a time, so that subscribers see one order.
+    All events leave from here, one at a time, so that subscribers see one order. Closed
+    early, it stops what runs and waits for it no longer than an abort would.
     """
     if not jobs:
         return
     loop = asyncio.get_running_loop()
-    tasks = {asyncio.create_task(_guarded(job)): key for key, (_, job) in jobs.items()}
-    names = {call.id: call.name for call, _ in jobs.values()}
+    batch.running.update({place: call for place, (call, _) in jobs.items()})
+    tasks = {asyncio.create_task(_guarded(job)): place for place, (_, job) in jobs.items()}
     for task in tasks:
         task.add_done_callback(lambda _: batch.wake.set())
     forget = batch.signal.on_abort(lambda: loop.call_soon_threadsafe(batch.wake.set))
@@ -218,25 +239,33 @@ async def _run(
         while tasks:
             await _wait(batch.wake, None if told is None else told + TELL - loop.time())
             batch.wake.clear()
-            while batch.updates:
-                call_id, partial = batch.updates.popitem()
-                await batch.host.emit(
-                    ToolUpdate(
-                        tool_call_id=call_id, tool_name=names.get(call_id, ""), partial=partial
-                    )
-                )
+            await _emit_updates(batch)
+            # As they are now: what ends while a result is dealt with waits for its turn.
             for task in [task for task in tasks if task.done()]:
-                yield tasks.pop(task), task.result()
+                place = tasks.pop(task)
+                await _emit_updates(batch)
+                del batch.running[place]
+                yield place, _result_of(task, batch.signal)
             if batch.signal.aborted:
                 told = loop.time() if told is None else told
                 if loop.time() >= told + TELL:
-                    for key, left in await _leave(tasks, batch.signal):
-                        yield key, left
+                    for place, left in await _leave(tasks, batch):
+                        yield place, left
                     return
     finally:
         forget()
-        for task in tasks:
-            task.cancel()
+        if tasks:
+            await _leave(tasks, batch)
+
+
+async def _emit_updates(batch: _Batch) -> None:
+    while batch.updates:
+        place = next(iter(batch.updates))
+        partial = batch.updates.pop(place)
+        call = batch.running[place]
+        await batch.host.emit(
+            ToolUpdate(tool_call_id=call.id, tool_name=call.name, partial=partial)
+        )
 
 
 async def _wait(event: asyncio.Event, seconds: float | None) -> None:
@@ -248,47 +277,80 @@ async def _wait(event: asyncio.Event, seconds: float | None) -> None:
 
 
 async def _leave(
-    tasks: dict[asyncio.Task[ToolResult], str], signal: AbortSignal
-) -> list[tuple[str, ToolResult]]:
+    tasks: dict[asyncio.Task[ToolResult], int], batch: _Batch
+) -> list[tuple[int, ToolResult]]:
     """Cancel what still runs; what does not end is left behind, and its result says so."""
+    for place in tasks.values():
+        batch.running.pop(place, None)
+        batch.updates.pop(place, None)
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks, timeout=LEAVE)
-    results = []
-    for task, key in tasks.items():
-        if task.done() and not task.cancelled():
-            results.append((key, task.result()))
-        elif task.done():
-            results.append((key, _failure(f"Stopped while it ran: {signal.reason}.")))
-        else:
-            results.append(
-                (
-                    key,
-                    _failure(
-                        f"Told to stop ({signal.reason}), but it did not end in time. It was "
-                        "left behind and may still be running; what it returns is thrown away."
-                    ),
-                )
-            )
+    results = [(place, _result_of(task, batch.signal)) for task, place in tasks.items()]
     tasks.clear()
     return results
 
 
+def _result_of(task: asyncio.Task[ToolResult], signal: AbortSignal) -> ToolResult:
+    if not task.done():
+        return _failure(
+            f"Told to stop ({signal.reason}), but it did not end in time. It was left behind "
+            "and may still be running; what it returns is thrown away."
+        )
+    if task.cancelled():
+        return _stopped(signal.reason)
+    return task.result()
+
+
 async def _guarded(job: Job) -> ToolResult:
-    """A tool's exception is its result."""
+    """A tool's exception is its result, whatever it is.
+
+    `sys.exit` too, which would end the thread of the loop, and a cancellation that nobody
+    asked for, such as that of a future that the tool awaits.
+    """
     try:
-        return await job()
+        return _check(await job())
     except Aborted as stopped:
-        return _failure(f"Stopped while it ran: {stopped}.")
-    except Exception as error:
-        return _failure(str(error) or type(error).__name__)
+        return _stopped(str(stopped))
+    except asyncio.CancelledError as error:
+        return _failure(_stray(error))
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        return _failure(_words(error))
+
+
+def _check(result: Any) -> ToolResult:
+    if not isinstance(result, ToolResult):
+        raise TypeError(f"the tool gave {type(result).__name__} instead of a ToolResult")
+    return result
+
+
+def _stray(error: asyncio.CancelledError) -> str:
+    """Words for a cancellation that came out of what was awaited.
+
+    Raises:
+        CancelledError: it was this very task that was cancelled.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise error
+    return "something that it waited for was cancelled"
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__
 
 
 async def _reviewed(batch: _Batch, call: ToolCall, result: ToolResult) -> ToolResult:
     try:
-        return await batch.host.after_call(call, result)
+        review = batch.host.after_call(call, result)
+        return await unless_aborted(review, batch.signal, grace=REVIEW)
+    except Aborted as stopped:
+        # The result is not given unreviewed: a hook may be there to take secrets out.
+        return _failure(f"Stopped while a hook looked at the result: {stopped}.")
+    except asyncio.CancelledError as error:
+        return _failure(f"A hook after this call failed: {_stray(error)}")
     except Exception as error:
-        return _failure(f"A hook after this call failed: {error}", details=result.details)
+        return _failure(f"A hook after this call failed: {_words(error)}")
 
 
 async def _started(batch: _Batch, call: ToolCall) -> None:
@@ -321,5 +383,9 @@ def _failure(text: str, *, details: Any = None) -> ToolResult:
     return answer(text, details=details, is_error=True)
 
 
-def _not_run(signal: AbortSignal) -> ToolResult:
-    return _failure(f"Not run: {signal.reason}.")
+def _stopped(reason: str) -> ToolResult:
+    return _failure(f"Stopped while it ran: {reason}.")
+
+
+def _not_run(signal: AbortSignal, reason: str = "") -> ToolResult:
+    return _failure(f"Not run: {reason or signal.reason}.")

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pi_nb.abort import AbortSignal
+from pi_nb.abort import Aborted, AbortSignal, unless_aborted
 from pi_nb.messages import AgentMessage, AssistantMessage
 from pi_nb.models.fold import Fold
 from pi_nb.models.types import (
@@ -137,10 +137,13 @@ async def _ask(host: LoopHost, turn: Turn, signal: AbortSignal) -> AssistantMess
     """One request and its answer, told as it arrives. A stream that raises is an error."""
     fold = Fold(turn.model.model, turn.options.thinking_level)
     started = False
-    if signal.aborted:
+    request = None
+    if not signal.aborted:
+        with suppress(Aborted):
+            request = await unless_aborted(host.request(turn), signal)
+    if request is None or signal.aborted:
         fold.apply(End(reason="aborted", error_message=signal.reason))
     else:
-        request = await host.request(turn)
         async with aclosing(_bounded(turn.model, request, signal)) as stream:
             async for event in stream:
                 fold.apply(event)
@@ -162,36 +165,58 @@ async def _bounded(
     model: ChatModel, request: Request, signal: AbortSignal
 ) -> AsyncGenerator[StreamEvent, None]:
     """The model's stream, held to its contract: one `End`, no exception, a bounded abort."""
-    loop = asyncio.get_running_loop()
-    guard = asyncio.timeout(None)
-
-    def hurry() -> None:
-        if guard.when() is None:
-            guard.reschedule(loop.time() + ABORT_GRACE)
-
-    forget = signal.on_abort(lambda: loop.call_soon_threadsafe(hurry))
     end = End(reason="error", error_message="The stream ended early.", failure="cut_off")
+    limit = _Limit(signal)
     try:
         async with aclosing(_as_generator(model.stream(request, signal))) as stream:
             while True:
-                guard = asyncio.timeout(ABORT_GRACE if signal.aborted else None)
-                async with guard:
+                async with limit.waiting():
                     event = await anext(stream)
                 if isinstance(event, End):
                     end = event
                     break
                 yield event
     except StopAsyncIteration:
-        pass
-    except Exception as error:
+        if signal.aborted:
+            end = End(reason="aborted", error_message=signal.reason)
+    except (Exception, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise  # we were cancelled, and not something that the stream waited for
         if signal.aborted:
             end = End(reason="aborted", error_message=signal.reason)
         else:
             text = f"The model's stream failed: {type(error).__name__}: {error}"
             end = End(reason="error", error_message=text)
     finally:
-        forget()
+        limit.forget()
     yield end
+
+
+class _Limit:
+    """`ABORT_GRACE` for all that a stream still says after an abort, counted from the abort."""
+
+    def __init__(self, signal: AbortSignal) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._deadline: float | None = None
+        self._guard: asyncio.Timeout | None = None
+        self.forget = signal.on_abort(lambda: self._loop.call_soon_threadsafe(self._begin))
+
+    def _begin(self) -> None:
+        self._deadline = self._loop.time() + ABORT_GRACE
+        if self._guard is not None:
+            self._guard.reschedule(self._deadline)
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncGenerator[None, None]:
+        """Raises:
+        TimeoutError: the time is over.
+        """
+        try:
+            async with asyncio.timeout_at(self._deadline) as self._guard:
+                yield
+        finally:
+            self._guard = None
 
 
 async def _as_generator(events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent, None]:
