@@ -219,6 +219,8 @@ def run_notebook(target: Path) -> int:
     target = target.expanduser().resolve()
     if target.is_dir():
         target = target / NOTEBOOK
+    if not target.parent.is_dir():
+        raise DemoError(f"there is no folder {target.parent} to write the notebook to")
     notebook = nbformat.read(notebook_source(), as_version=4)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory(prefix="pi-nb-demo-") as folder:
         client = NotebookClient(
@@ -229,6 +231,8 @@ def run_notebook(target: Path) -> int:
             store_widget_state=False,
             record_timing=False,
             coalesce_streams=True,
+            # ipykernel warns on the terminal about sockets that only this process knows of.
+            extra_arguments=["--log-level=ERROR"],
         )
         described = deepcopy(notebook.metadata)
         try:
