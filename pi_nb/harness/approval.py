@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pi_nb.abort import Aborted
 from pi_nb.loop.types import AgentTool
 from pi_nb.messages import ToolCall
 from pi_nb.result import PiError
@@ -62,7 +63,7 @@ class Approval:
         self._granted: set[str] = set()
 
     async def decide(self, request: ApprovalRequest) -> Decision:
-        """Whether the call may run. A function that raises denies, with its text."""
+        """Whether the call may run. A function or an asker that raises denies, with its text."""
         if callable(self.approve):
             return await self._by_function(self.approve, request)
         if self.approve == "allow" or request.tool.name in self._granted:
@@ -75,7 +76,12 @@ class Approval:
                 "policy",
                 f"{request.tool.name} needs an approval, and nobody can be asked here.",
             )
-        decision = await self.asker(request)
+        try:
+            decision = await self.asker(request)
+        except Aborted:
+            raise  # the run was stopped instead of an answer
+        except Exception as error:
+            return Decision(False, "policy", f"Nobody could be asked: {error}")
         if decision.allowed and decision.for_session:
             self._granted.add(request.tool.name)
         return decision
@@ -87,6 +93,8 @@ class Approval:
         try:
             answer = function(request)
             answer = await answer if inspect.isawaitable(answer) else answer
+        except Aborted:
+            raise
         except Exception as error:
             return Decision(False, "function", f"The approval failed: {error}")
         if isinstance(answer, Decision):

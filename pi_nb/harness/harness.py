@@ -18,7 +18,7 @@ from functools import reduce
 from operator import add
 from typing import Any, TypeVar
 
-from pi_nb.abort import AbortSignal
+from pi_nb.abort import Aborted, AbortSignal, unless_aborted
 from pi_nb.env.types import ExecutionEnv
 from pi_nb.loop.run import run_loop
 from pi_nb.loop.types import AgentTool, ExecutionMode, OnMain, no_main_thread
@@ -45,8 +45,8 @@ from .events import (
     ThinkingLevelUpdate,
     ToolsUpdate,
 )
-from .hooks import BeforeAgentStart, BeforeTree, Handler
-from .host import Host, State, Subscriber, logged
+from .hooks import BeforeTree, Handler
+from .host import Host, State, Subscriber
 from .queues import QueueMode, QueueName, Queues, Write
 from .turn import (
     AbortResult,
@@ -54,15 +54,14 @@ from .turn import (
     Phase,
     SystemPrompt,
     TurnResult,
-    written,
 )
 
 T = TypeVar("T")
 ABORT_LIMIT = 2.0
 """Seconds that a cancelled caller waits for its run to write how it ended."""
 
-# The harness whose run the present code is part of: it must not wait for that run to end.
-_inside: ContextVar[AgentHarness | None] = ContextVar("pi_nb_inside", default=None)
+# The harnesses whose runs the present code is part of: it must not wait for their end.
+_inside: ContextVar[tuple[AgentHarness, ...]] = ContextVar("pi_nb_inside", default=())
 
 
 class AgentHarness:
@@ -233,10 +232,13 @@ class AgentHarness:
             return AbortResult()
         if self._dropped is None:
             self._dropped = AbortResult(*self._state.queues.clear())
-            await self._state.tell(self._state.queues.update())
+            # First: a subscriber that takes its time must not hold up the stop.
             self._state.signal.abort(reason)
-        dropped = self._dropped
-        if _inside.get() is not self:
+            dropped = self._dropped
+            await self._state.tell(self._state.queues.update())
+        else:
+            dropped = self._dropped
+        if self not in _inside.get():
             await self._idle.wait()
         return dropped
 
@@ -330,6 +332,7 @@ class AgentHarness:
 
     async def _write(self, write: Write) -> None:
         if self._state.phase == "idle":
+            await self._state.pending.flush()  # what the disk refused before goes first
             await write()
         else:
             self._state.pending.add(write)
@@ -364,43 +367,32 @@ class AgentHarness:
             raise
 
     async def _settling(self, work: Coroutine[Any, Any, T]) -> T:
-        _inside.set(self)
-        phase = self._state.phase
+        _inside.set((*_inside.get(), self))
+        state = self._state
+        phase = state.phase
+        failed = True
         try:
             result = await work
-        except BaseException:
-            # What waits must not hide the error that ended the operation.
-            with logged("what waited for the end of a failed run"):
-                await self._state.pending.flush()
-            raise
-        else:
-            await self._state.pending.flush()
-            return result
+            failed = False
         finally:
-            if self._state.queues.leave_for_next_turn():
-                await self._state.tell(self._state.queues.update())
-            self._state.phase = "idle"
-            self._idle.set()
-            if phase == "turn":
-                await self._state.tell(Settled())
-            if self._dropped is not None:
+            try:
+                await self._host.clear_up(failed=failed)
+            finally:
+                # Taken now: a subscriber to what follows may begin the next operation.
                 dropped = self._dropped
-                await self._state.tell(AbortEvent(steer=dropped.steer, follow_up=dropped.follow_up))
+                state.phase = "idle"
+                self._idle.set()
+                if phase == "turn":
+                    await state.tell(Settled())
+                if dropped is not None:
+                    await state.tell(AbortEvent(steer=dropped.steer, follow_up=dropped.follow_up))
+        return result
 
     async def _run_prompt(self, message: UserMessage) -> TurnResult:
-        waiting = self._state.queues.take("next_turn")
+        waiting = self._state.take("next_turn")
         if waiting:
             await self._state.tell(self._state.queues.update())
-        self._state.prompt_of_run = None
-        try:
-            extra: Sequence[AgentMessage] = ()
-            if self._state.hooks.any("before_agent_start"):
-                prompt = await written(self._state.system_prompt, self._state.prompt_context())
-                patch = await self._state.hooks.start(BeforeAgentStart(message, prompt))
-                self._state.prompt_of_run, extra = patch.system_prompt, patch.messages
-        except BaseException:
-            self._state.queues.put_back(waiting)
-            raise
+        extra: Sequence[AgentMessage] = await self._host.begin(message)
         model = self._state.model.model
         end = await run_loop(self._host, [*waiting, message, *extra], self._state.signal)
         answers = [m for m in end.messages if isinstance(m, AssistantMessage)]
@@ -419,7 +411,12 @@ class AgentHarness:
         before = self.session.leaf(self.lane)
         if entry.id == before:
             return NavigateResult()
-        if await self._state.hooks.cancels_tree(BeforeTree(entry.id, before)):
+        asked = self._state.hooks.cancels_tree(BeforeTree(entry.id, before))
+        try:
+            cancelled = await unless_aborted(asked, self._state.signal)
+        except Aborted:
+            cancelled = True
+        if cancelled or self._state.signal.aborted:
             return NavigateResult(cancelled=True)
         leaf: str | None = entry.id
         editor_text = None

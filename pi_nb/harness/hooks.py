@@ -7,7 +7,8 @@
     session_before_tree(BeforeTree)       -> {"cancel": True} | None
 
 A hook is a plain or an async function. A tool hook that raises fails its call; any other
-that raises fails the operation with code `hook`.
+that raises fails the operation with code `hook`. An answer of another kind counts as raised:
+a `True` that was meant to block a call must not let it run.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pi_nb.loop.calls import Blocked
 from pi_nb.loop.types import ToolResult
 from pi_nb.messages import AgentMessage, CustomMessage, ToolCall, UserBlock, UserMessage
 from pi_nb.result import PiError
 
+T = TypeVar("T")
 HookName = Literal[
     "before_agent_start", "context", "tool_call", "tool_result", "session_before_tree"
 ]
@@ -120,17 +122,11 @@ class Hooks:
     def any(self, name: HookName) -> bool:
         return bool(self._handlers[name])
 
-    async def answers(self, name: HookName, event: Any) -> AsyncIterator[Any]:
-        """What each handler says to one event, None left out."""
-        for handler in tuple(self._handlers[name]):
-            if (answer := await _ask(handler, event)) is not None:
-                yield answer
-
     async def start(self, event: BeforeAgentStart) -> StartPatch:
         """All patches together: the last system prompt wins, messages add up."""
         prompt: str | None = None
         messages: list[CustomMessage | UserMessage] = []
-        async for patch in self._checked("before_agent_start", event):
+        async for patch in self._checked("before_agent_start", event, StartPatch):
             prompt = prompt if patch.system_prompt is None else patch.system_prompt
             messages.extend(patch.messages)
         return StartPatch(prompt, tuple(messages))
@@ -138,14 +134,15 @@ class Hooks:
     async def context(self, messages: Sequence[AgentMessage]) -> Sequence[AgentMessage]:
         """Each handler sees what the one before it left."""
         for handler in tuple(self._handlers["context"]):
-            async for changed in self._checked("context", ContextHook(messages), (handler,)):
+            asked = self._checked("context", ContextHook(messages), Sequence, (handler,))
+            async for changed in asked:
                 messages = changed
         return messages
 
     async def tool_call(self, event: ToolCallHook) -> Blocked | None:
         """The first handler that blocks decides."""
-        async for blocked in self.answers("tool_call", event):
-            if isinstance(blocked, Blocked):
+        for handler in tuple(self._handlers["tool_call"]):
+            if (blocked := await _ask(handler, event, Blocked)) is not None:
                 return blocked
         return None
 
@@ -153,33 +150,44 @@ class Hooks:
         """Patches one after another; each handler sees what the one before it left."""
         result = event.result
         for handler in tuple(self._handlers["tool_result"]):
-            patch = await _ask(handler, ToolResultHook(event.call, result))
-            if isinstance(patch, ResultPatch):
-                result = patch.on(result)
+            patch = await _ask(handler, ToolResultHook(event.call, result), ResultPatch)
+            result = result if patch is None else patch.on(result)
         return result
 
     async def cancels_tree(self, event: BeforeTree) -> bool:
         """Whether a handler cancels the move."""
-        async for answer in self._checked("session_before_tree", event):
+        async for answer in self._checked("session_before_tree", event, dict):
             if answer.get("cancel"):
                 return True
         return False
 
     async def _checked(
-        self, name: HookName, event: Any, handlers: Sequence[Handler] | None = None
+        self,
+        name: HookName,
+        event: Any,
+        kind: type[Any],
+        handlers: Sequence[Handler] | None = None,
     ) -> AsyncIterator[Any]:
-        """Raises:
-        PiError: `hook`, a handler raised.
+        """What each handler says to one event, None left out.
+
+        Raises:
+            PiError: `hook`, a handler raised.
         """
         for handler in tuple(self._handlers[name]) if handlers is None else handlers:
             try:
-                answer = await _ask(handler, event)
+                answer = await _ask(handler, event, kind)
             except Exception as error:
                 raise PiError("hook", f"A {name} hook failed: {error}") from error
             if answer is not None:
                 yield answer
 
 
-async def _ask(handler: Handler, event: Any) -> Any:
+async def _ask(handler: Handler, event: Any, kind: type[T]) -> T | None:
+    """Raises:
+    TypeError: the answer is no `kind`; and whatever the handler raises.
+    """
     answer = handler(event)
-    return await answer if inspect.isawaitable(answer) else answer
+    answer = await answer if inspect.isawaitable(answer) else answer
+    if answer is not None and (not isinstance(answer, kind) or isinstance(answer, str)):
+        raise TypeError(f"it gave {type(answer).__name__} instead of {kind.__name__} or None")
+    return answer

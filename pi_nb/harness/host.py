@@ -12,20 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pi_nb.abort import AbortSignal
+from pi_nb.abort import Aborted, AbortSignal, unless_aborted
 from pi_nb.env.types import ExecutionEnv
 from pi_nb.loop.calls import Blocked
 from pi_nb.loop.events import Event, MessageEnd, TurnEnd
 from pi_nb.loop.run import Turn
 from pi_nb.loop.types import AgentTool, ExecutionMode, OnMain, ToolResult
-from pi_nb.messages import AgentMessage, ToolCall, convert_to_llm
+from pi_nb.messages import AgentMessage, ToolCall, UserMessage, convert_to_llm
 from pi_nb.models.pairing import pair
 from pi_nb.models.types import ChatModel, Request, RequestOptions, ThinkingLevel
 from pi_nb.session.session import Session
 
 from .approval import Approval, ApprovalRequest
 from .events import SavePoint
-from .hooks import Hooks, ToolCallHook, ToolResultHook
+from .hooks import BeforeAgentStart, Hooks, StartPatch, ToolCallHook, ToolResultHook
 from .queues import PendingWrites, QueueName, Queues
 from .turn import Phase, PromptContext, SystemPrompt, written
 
@@ -58,6 +58,16 @@ class State:
     signal: AbortSignal = field(default_factory=AbortSignal)
     prompt_of_run: str | None = None
     """What a `before_agent_start` hook put in the place of the system prompt."""
+    prompt_of_turn: str | None = None
+    """The system prompt of the first turn, where such a hook was shown it already."""
+    taken: list[UserMessage] = field(default_factory=list)
+    """Messages that the run took out of the queues and that are not on disk yet."""
+
+    def take(self, name: QueueName) -> list[UserMessage]:
+        """Messages of a queue for the run. They come back if it fails before it wrote them."""
+        messages = self.queues.take(name)
+        self.taken += messages
+        return messages
 
     async def tell(self, event: Event) -> None:
         """Tell the subscribers, one after another."""
@@ -84,11 +94,55 @@ class Host:
         self._state = state
         self._tool_state = tool_state
 
+    async def begin(self, message: UserMessage) -> Sequence[AgentMessage]:
+        """Ask the `before_agent_start` hooks; returns the messages that they add.
+
+        Raises:
+            PiError: `hook`.
+        """
+        state = self._state
+        state.prompt_of_run = state.prompt_of_turn = None
+        if not state.hooks.any("before_agent_start"):
+            return ()
+
+        async def ask() -> StartPatch:
+            prompt = await written(state.system_prompt, state.prompt_context())
+            state.prompt_of_turn = prompt
+            return await state.hooks.start(BeforeAgentStart(message, prompt))
+
+        try:
+            patch = await unless_aborted(ask(), state.signal)
+        except Aborted:
+            return ()  # the run begins all the same, and says that it was stopped
+        state.prompt_of_run = patch.system_prompt
+        return patch.messages
+
+    async def clear_up(self, *, failed: bool) -> None:
+        """An operation is over. Messages that wait go before the next prompt, changes that
+        wait are written.
+
+        Raises:
+            PiError: a change cannot be written; where the operation `failed`, it is logged.
+        """
+        state = self._state
+        returned = bool(state.taken)
+        state.queues.put_back(state.taken)
+        state.taken = []
+        if state.queues.leave_for_next_turn() or returned:
+            await state.tell(state.queues.update())
+        if not failed:
+            await state.pending.flush()
+            return
+        # It must not hide the error that ended the operation.
+        with logged("what waited for the end of a failed run"):
+            await state.pending.flush()
+
     async def emit(self, event: Event) -> None:
         """Write what the event says, then tell it."""
         state = self._state
         if isinstance(event, MessageEnd):
             await state.session.append_message(event.message, lane=state.lane)
+            state.taken = [taken for taken in state.taken if taken is not event.message]
         await state.tell(event)
         if isinstance(event, TurnEnd):
             await state.tell(SavePoint(had_pending=await state.pending.flush()))
@@ -96,16 +150,29 @@ class Host:
     async def turn(self) -> Turn:
         """The settings of the turn that begins. They stay as they are until its end."""
         state = self._state
-        prompt = state.prompt_of_run
-        if prompt is None:
-            prompt = await written(state.system_prompt, state.prompt_context())
         return Turn(
             model=state.model,
-            system_prompt=prompt,
+            system_prompt=await self._system_prompt(),
             tools=tuple(state.tools[name] for name in state.active),
             options=state.options.having(thinking_level=state.thinking_level),
             mode=state.mode,
         )
+
+    async def _system_prompt(self) -> str:
+        state = self._state
+        known, state.prompt_of_turn = state.prompt_of_turn, None
+        if state.prompt_of_run is not None:
+            return state.prompt_of_run
+        if known is not None:
+            return known
+        if state.signal.aborted:
+            return ""  # the turn only says that the run stopped
+        try:
+            return await unless_aborted(
+                written(state.system_prompt, state.prompt_context()), state.signal
+            )
+        except Aborted:
+            return ""
 
     async def request(self, turn: Turn) -> Request:
         """The question of a turn: the branch, the `context` hooks, converted and paired."""
@@ -127,7 +194,7 @@ class Host:
         return await self._drain("follow_up")
 
     async def _drain(self, name: QueueName) -> Sequence[AgentMessage]:
-        taken = self._state.queues.take(name)
+        taken = self._state.take(name)
         if taken:
             await self._state.tell(self._state.queues.update())
         return taken

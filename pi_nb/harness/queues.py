@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from pi_nb.messages import UserMessage
+from pi_nb.result import PiError
 
 from .events import QueueUpdate
 
@@ -42,7 +43,8 @@ class Queues:
         return taken
 
     def put_back(self, messages: list[UserMessage]) -> None:
-        """Give drained `next_turn` messages back: the prompt they were for did not start."""
+        """Give messages back that a run took and could not write: they go before the next
+        prompt, in front of what waits for it already."""
         self._waiting["next_turn"].extendleft(reversed(messages))
 
     def clear(self) -> tuple[int, int]:
@@ -83,13 +85,22 @@ class PendingWrites:
         self._writes.append(write)
 
     async def flush(self) -> bool:
-        """Write them all. One that fails stays first in line, and its error is raised.
+        """Write them all. One that the disk refuses stays first in line.
 
         Returns:
             Whether there was anything.
+
+        Raises:
+            PiError: `session`, the disk refused; else what was to be written is wrong, and
+                is dropped: it would fail at every later save point too.
         """
         had = bool(self._writes)
         while self._writes:
-            await self._writes[0]()
-            self._writes.popleft()
+            write = self._writes.popleft()
+            try:
+                await write()
+            except PiError as error:
+                if error.code == "session":
+                    self._writes.appendleft(write)
+                raise
         return had

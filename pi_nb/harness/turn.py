@@ -9,6 +9,7 @@ from typing import Literal
 
 from pi_nb.messages import AgentMessage, AssistantMessage, Usage
 from pi_nb.models.types import Model, ThinkingLevel
+from pi_nb.result import PiError
 from pi_nb.session.session import Session
 from pi_nb.text import one_line
 
@@ -100,8 +101,20 @@ SystemPrompt = str | Callable[[PromptContext], str | Awaitable[str]]
 
 
 async def written(prompt: SystemPrompt, context: PromptContext) -> str:
-    """The system prompt as text for one turn."""
+    """The system prompt as text for one turn.
+
+    Raises:
+        PiError: `hook`, the function failed or gave something else than text.
+    """
     if isinstance(prompt, str):
         return prompt
-    answer = prompt(context)
-    return await answer if inspect.isawaitable(answer) else answer
+    try:
+        answer = prompt(context)
+        text: object = await answer if inspect.isawaitable(answer) else answer
+    except Exception as error:
+        raise PiError("hook", f"The function for the system prompt failed: {error}") from error
+    if not isinstance(text, str):
+        raise PiError(
+            "hook", f"The function for the system prompt gave {type(text).__name__}, not text."
+        )
+    return text
