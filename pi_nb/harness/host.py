@@ -25,6 +25,7 @@ from pi_nb.session.session import Session
 
 from .approval import Approval, ApprovalRequest
 from .events import SavePoint
+from .history import History
 from .hooks import BeforeAgentStart, Hooks, StartPatch, ToolCallHook, ToolResultHook
 from .queues import PendingWrites, QueueName, Queues
 from .turn import Phase, PromptContext, SystemPrompt, written
@@ -93,6 +94,7 @@ class Host:
     def __init__(self, state: State, tool_state: Mapping[str, Any]) -> None:
         self._state = state
         self._tool_state = tool_state
+        self._history = History()
 
     async def begin(self, message: UserMessage) -> Sequence[AgentMessage]:
         """Ask the `before_agent_start` hooks; returns the messages that they add.
@@ -178,8 +180,11 @@ class Host:
         """The question of a turn: the branch, the `context` hooks, converted and paired."""
         state = self._state
         items = state.session.context(state.lane).items
-        messages = await state.hooks.context([item.message for item in items])
-        paired = pair(convert_to_llm(messages), turn.model.model)
+        if state.hooks.any("context"):
+            messages = await state.hooks.context([item.message for item in items])
+            paired = pair(convert_to_llm(messages), turn.model.model)
+        else:
+            paired = self._history.paired(items, turn.model.model)
         return Request(
             system_prompt=turn.system_prompt,
             messages=paired.messages,

@@ -23,6 +23,7 @@ from pi_nb.js import dumps, utf16_len
 from pi_nb.messages import (
     AssistantBlock,
     AssistantMessage,
+    LlmMessage,
     StopReason,
     TextContent,
     ThinkingContent,
@@ -228,6 +229,7 @@ class ScriptedModel:
         self.pace = pace
         self.requests: list[Request] = []
         """Every request it was asked, oldest first."""
+        self._counted: tuple[tuple[LlmMessage, ...], int] = ((), 0)
         self._model = Model(
             id=id,
             provider=provider,
@@ -251,6 +253,21 @@ class ScriptedModel:
     def remaining(self) -> int | None:
         """Answers left in its script; None where a function gives them."""
         return self.script.remaining
+
+    def _usage(self, request: Request, answer: Reply) -> Usage:
+        """What a provider might report, by rule `pi` (characters / 4).
+
+        Of a request that continues the one before it, only what is new is counted.
+        """
+        known, tokens = self._counted
+        if request.messages[: len(known)] != known:
+            known, tokens = (), 0
+        tokens += estimate_all(request.messages[len(known) :]).tokens
+        self._counted = (request.messages, tokens)
+        told = "".join([request.system_prompt, *(tool.to_json() for tool in request.tools)])
+        sent = tokens - (-utf16_len(told) // 4)
+        said = estimate_tokens(AssistantMessage(content=answer.blocks, timestamp=0))
+        return Usage(input=sent, output=said, total_tokens=sent + said)
 
     async def stream(
         self, request: Request, signal: AbortSignal
@@ -276,7 +293,7 @@ class ScriptedModel:
                     yield End(reason="aborted")
                     return
                 yield event
-        yield UsageUpdate(usage=answer.usage or _usage(request, answer))
+        yield UsageUpdate(usage=answer.usage or self._usage(request, answer))
         yield End(
             reason=answer.stop_reason,
             error_message=answer.error,
@@ -321,11 +338,3 @@ def _events(index: int, block: AssistantBlock) -> Iterator[StreamEvent]:
 
 def _pieces(text: str) -> list[str]:
     return _WORD.findall(text) or [""]
-
-
-def _usage(request: Request, answer: Reply) -> Usage:
-    """What a provider might report, by rule `pi` (characters / 4)."""
-    told = "".join([request.system_prompt, *(tool.to_json() for tool in request.tools)])
-    sent = estimate_all(request.messages).tokens - (-utf16_len(told) // 4)
-    said = estimate_tokens(AssistantMessage(content=answer.blocks, timestamp=0))
-    return Usage(input=sent, output=said, total_tokens=sent + said)
