@@ -7,6 +7,7 @@ here is an `Html`, and only an `Html` goes into another one unescaped.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape as _escape
 from html import unescape as _unescape
@@ -85,14 +86,16 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> Html:
 
 # --- Markdown that others wrote -----------------------------------------------------------
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`\n]*")
+# However deep it stands in lists and quotes. What follows tildes may hold backticks.
+_FENCE = re.compile(r"([ \t>]*)(`{3,}(?=[^`]*\Z)|~{3,})[ \t]*([\w+#.-]*).*")
 _CONTAINER = re.compile(r"^[ \t]*(?:[-*+>]|\d+[.)])", re.MULTILINE)
 _PARAGRAPH_END = re.compile(r"(\n[ \t]*\n)")
 _TICKS = re.compile("`+")
 # Where a link or the definition of one says its target. Only looked at, never consumed: a
-# target may hold the beginning of another link. As many characters as a scheme may hide in.
+# target may hold the beginning of another link. As many characters as a scheme may hide in;
+# no scheme goes on over a bracket, so that one link's target is not read for the next again.
 _HIDING = 200
-_LINK = re.compile(rf"\]([(:])(?=[\s>]*(<[^>\n]{{0,{_HIDING}}}|[^\s)]{{0,{_HIDING}}}))")
+_LINK = re.compile(rf"\]([(:])(?=[\s>]*(<[^>\n(\]]{{0,{_HIDING}}}|[^\s)(\]]{{0,{_HIDING}}}))")
 _ACTIVE = str.maketrans({char: f"&#{ord(char)};" for char in "<>&*_`[]\\~|$:#!"})
 
 
@@ -109,25 +112,36 @@ def safe_markdown(source: str) -> str:
     """
     parts: list[str] = []
     prose: list[str] = []
-    lines = iter(plain(source).split("\n"))
-    for line in lines:
-        opened = _FENCE.fullmatch(line)
+    lines = deque(plain(source).split("\n"))
+    while lines:
+        opened = _FENCE.fullmatch(line := lines.popleft())
         if opened is None:
             prose.append(line)
             continue
-        before = _prose("\n".join(prose))
+        before = _prose("\n".join(prose)).rstrip()
         prose.clear()
-        mark, language = opened[1], opened[2]
-        code = []
-        for line in lines:
-            closing = line.strip(" \t")
-            if closing and set(closing) == {mark[0]} and len(closing) >= len(mark):
-                break
-            code.append(line)
         # Blank lines close a paragraph; only a comment at the margin closes a list.
         boundary = "<!-- -->\n\n" if _CONTAINER.search(before) else ""
-        parts.append(f"{before.rstrip()}\n\n{boundary}{fence(chr(10).join(code), language)}\n")
+        code = _code(lines, opened[1], opened[2])
+        parts.append(f"{before}\n\n{boundary}{fence(code, opened[3])}\n")
     return "\n".join([*parts, _prose("\n".join(prose))]).strip("\n")
+
+
+def _code(lines: deque[str], margin: str, mark: str) -> str:
+    """What a fence holds, up to its mark or to the end of its quote, without its margin."""
+    code = []
+    quoted = margin.count(">")
+    while lines and not (quoted and lines[0].lstrip(" \t")[:1] != ">"):
+        line = lines.popleft()
+        closing = line.strip(" \t>") if quoted else line.strip(" \t")
+        if closing and set(closing) == {mark[0]} and len(closing) >= len(mark):
+            break
+        for _ in range(quoted):
+            line = line.lstrip(" \t").removeprefix(">")
+        inner = margin.rpartition(">")[2]
+        indent = len(line) - len(line.lstrip(" \t"))
+        code.append(line[min(indent, len(inner)) :])
+    return "\n".join(code)
 
 
 def _prose(source: str) -> str:
