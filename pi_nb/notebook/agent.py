@@ -50,7 +50,7 @@ from pi_nb.tokens import estimate_all
 from pi_nb.tools import default_tools
 
 from .display import LiveCell, footer
-from .kernel import ask_by_input, can_ask, in_kernel, on_main_thread
+from .kernel import ask_by_input, can_ask, in_cell, on_main_thread
 from .status import Status
 
 NO_MODEL = (
@@ -143,9 +143,8 @@ class Agent:
         """
         live, run = self._start(text, images, show)
         # In a kernel a cancellation is the user's interrupt; elsewhere it is the caller's.
-        cell = in_kernel() and on_main_thread()
         try:
-            result = await drive(run, RunAborted if cell else asyncio.CancelledError)
+            result = await drive(run, RunAborted if in_cell() else asyncio.CancelledError)
         except BaseException:
             self._finish(live, None)
             raise

@@ -36,6 +36,21 @@ def on_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
+def in_cell() -> bool:
+    """Whether the present code is part of a running cell itself, awaited or called by it.
+
+    Not so in a task of its own (`asyncio.gather`), where a KeyboardInterrupt is caught by
+    nobody: it ends the kernel's loop.
+    """
+    frame = sys._getframe() if in_kernel() and on_main_thread() else None
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "run_code" and "IPython" in code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def can_ask() -> bool:
     """Whether somebody can answer `input()`. Ask once a run: it is the run's answer.
 

@@ -161,3 +161,21 @@ def test_an_interrupted_question_is_no_approval(kernel: LiveKernel, tmp_path: Pa
     assert not (tmp_path / "made").exists()
     assert messages(tmp_path)[-1]["stopReason"] == "aborted"
     _next_cell_works(kernel)
+
+
+def test_an_interrupt_of_two_agents_that_are_awaited_together_leaves_the_kernel_alive(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    """Each is awaited by a task of its own: a KeyboardInterrupt there would end the loop."""
+    for name in ("one", "two"):
+        kernel.good(WAITING.replace("agent =", f"{name} ="))
+    kernel.start("import asyncio\nawait asyncio.gather(one.prompt('go on'), two.prompt('go on'))")
+    kernel.until(lambda cell: cell.stdout.count("asked") == 2)
+
+    pressed = kernel.interrupt()
+    kernel.finish()
+
+    assert time.monotonic() - pressed < LIMIT
+    assert kernel.cell.status == "error"
+    for name in ("one", "two"):
+        assert kernel.good(f"print((await {name}.prompt('and now?')).text)").stdout == "Fresh.\n"
