@@ -87,10 +87,14 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> Html:
 # --- Markdown that others wrote -----------------------------------------------------------
 
 # However deep it stands in lists and quotes. What follows tildes may hold backticks.
-_FENCE = re.compile(r"([ \t>]*)(`{3,}(?=[^`]*\Z)|~{3,})[ \t]*([\w+#.-]*).*")
+_FENCE = re.compile(
+    r"((?:[ \t>]|(?:[-*+]|\d{1,9}[.)])(?=[ \t]))*)"
+    r"(`{3,}(?=[^`]*\Z)|~{3,})[ \t]*([\w+#.-]*).*"
+)
 _CONTAINER = re.compile(r"^[ \t]*(?:[-*+>]|\d+[.)])", re.MULTILINE)
 _PARAGRAPH_END = re.compile(r"(\n[ \t]*\n)")
 _TICKS = re.compile("`+")
+_MARK = re.compile("`{3,}|~{3,}")
 # Where a link or the definition of one says its target. Only looked at, never consumed: a
 # target may hold the beginning of another link. As many characters as a scheme may hide in;
 # no scheme goes on over a bracket, so that one link's target is not read for the next again.
@@ -118,6 +122,8 @@ def safe_markdown(source: str) -> str:
         if opened is None:
             prose.append(line)
             continue
+        if opened[1].strip(" \t>"):
+            prose.append(opened[1].rstrip())  # a list's item begins with the fence
         before = _prose("\n".join(prose)).rstrip()
         prose.clear()
         # Blank lines close a paragraph; only a comment at the margin closes a list.
@@ -175,6 +181,15 @@ def _code_spans(source: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _bare(source: str) -> str:
+    """What stands outside of code: nothing active in it, and nothing that opens a fence.
+
+    A line may begin with such a mark and be none only for a backtick that comes later, in a
+    code span that is written as an element.
+    """
+    return _MARK.sub(lambda mark: f"&#{ord(mark[0][0])};" * len(mark[0]), _inert(source))
+
+
+def _inert(source: str) -> str:
     # Entities, because a backslash put before `![` would meet one that is already there.
     return _LINK.sub(_checked_link, source).replace("<", "&lt;").replace("![", "&#33;[")
 
@@ -182,9 +197,10 @@ def _bare(source: str) -> str:
 def _code_span(span: str, ticks: int) -> str:
     """As it is where it holds nothing active; else as an element, its content inert.
 
-    For another parser it may be no code: an escaped backtick opens none there.
+    For another parser it may be no code: an escaped backtick opens none there, and three at
+    the beginning of a line may open a fence.
     """
-    if _bare(span) == span:
+    if ticks < 3 and _inert(span) == span:
         return span
     return str(element("code", Html(span[ticks:-ticks].strip(" ").translate(_ACTIVE))))
 

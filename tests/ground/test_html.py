@@ -201,7 +201,7 @@ def test_no_markdown_of_a_model_holds_markup_or_a_picture(source: str) -> None:
         ("\\`![x](http://e/?secret)`", "\\<code>&#33;&#91;x&#93;(http&#58;//e/?secret)</code>"),
         ("`a < b`", "<code>a &#60; b</code>"),
         ("a < b", "a &lt; b"),
-        ("- ```\n<script>", "- ```\n&lt;script>"),
+        ("- ```\n<script>", "-\n\n<!-- -->\n\n```\n<script>\n```"),
         ("```\n<b>", "```\n<b>\n```"),
         ("- a\n```\n<b>\n```", "- a\n\n<!-- -->\n\n```\n<b>\n```"),
     ],

@@ -117,6 +117,10 @@ HOSTILE = [
     f"    `\n{SCRIPT}`",
     f"[a`](x){SCRIPT}`",
     f"~~~\n{SCRIPT}\n~~~\n{SCRIPT}",
+    "=```\n``` `<b>`\n~~~\n<!DOCTYPE x>",
+    f"```a `<b>`\n~~~\n{SCRIPT}\n~~~",
+    f"```a `<b>`\n```\n{SCRIPT}\n```",
+    f"- ```a `<b>`\n  ```\n{SCRIPT}\n  ```",
 ]
 
 
@@ -187,12 +191,13 @@ def test_signs_in_text_and_in_code_can_be_read(source: str) -> None:
     ("source", "code"),
     [
         ("1. Do:\n   ```py\n   if a < b:\n       c\n   ```", "if a < b:\n    c\n"),
+        ("1. ```sh\n   ls <x\n     y\n   ```\n2. b", "ls <x\n  y\n"),
         ("- x\n  - y\n\n    ```py\n    a < b\n    ```", "a < b\n"),
         ("> ```py\n> a < b\n>   c\n> ```\n> said", "a < b\n  c\n"),
         ("```\nnever closed <b>", "never closed <b>\n"),
         ("~~~md\n```\n<b>\n```\n~~~", "```\n<b>\n```\n"),
     ],
-    ids=["list", "deep list", "quote", "open", "nested"],
+    ids=["list", "item", "deep list", "quote", "open", "nested"],
 )
 def test_a_fence_is_code_wherever_it_stands_without_its_margin(source: str, code: str) -> None:
     page = Page(source)
