@@ -508,7 +508,8 @@ def test_two_hundred_runs_leave_no_thread_and_no_descriptor() -> None:
         with pytest.raises(ValueError, match="no"):
             drive_blocking(Run(_failing(ValueError("no")), _nothing))
 
-    assert held() == before
+    # Fewer is fine: what earlier tests left behind may end meanwhile.
+    assert all(now <= then for now, then in zip(held(), before, strict=True))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
