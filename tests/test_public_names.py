@@ -20,7 +20,16 @@ SOURCES = {
 }
 LONGEST = 450
 IMPORT_SECONDS = 0.2
-HEAVY = ("IPython", "anywidget", "httpx", "ipywidgets", "jsonschema", "msgspec", "pydantic", "yaml")
+HEAVY = (
+    "IPython",
+    "anywidget",
+    "httpx",
+    "ipywidgets",
+    "jsonschema_rs",
+    "msgspec",
+    "pydantic",
+    "yaml",
+)
 
 # Written out, because a child process sees nothing that this one has imported.
 COST = """

@@ -3,28 +3,24 @@
 Models send `"5"` for a number, a JSON text for a list, one object for a list of one, null
 for "left out", and keys nobody asked for. Where the meaning is beyond doubt it is taken;
 what is then still wrong is refused with a text from which a model can repair its call.
-
-A schema may come from outside. It never makes us open a connection: references are
-followed inside the schema only.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import unquote
 
 from pi_nb.js import dumps, number
 from pi_nb.result import Err, Ok, Result
 from pi_nb.text import one_line
 
 from .json_schema import Schema
-
-if TYPE_CHECKING:
-    from jsonschema.exceptions import ValidationError
-    from jsonschema.protocols import Validator
+from .validator import Fault, SchemaError, TooDeep, Validator
 
 _NUMBER = re.compile(r"[-+]?\d{1,40}(\.\d{1,40})?([eE][-+]?\d{1,3})?")
 _SHOWN_ERRORS = 5
@@ -48,39 +44,29 @@ def check_arguments(schema: Schema, arguments: Any) -> Result[dict[str, Any], st
         The arguments to run with, or a text of up to five lines for the model: which
         argument, what was expected, what came.
     """
-    import jsonschema
-    import referencing.exceptions
-
     try:
-        fits = _validator(dumps(schema))
-        value = _Coercion(schema, fits).value(arguments, schema)
-        errors = sorted(fits.iter_errors(value), key=lambda error: list(map(str, error.path)))
-    except jsonschema.SchemaError as error:
-        return Err(f"The tool's own schema is wrong: {one_line(error.message, 200)}")
-    except referencing.exceptions.Unresolvable as error:
-        return Err(f"The tool's own schema points to nothing: {one_line(str(error), 200)}")
-    except RecursionError:
+        # Not by `js.dumps`, which rounds the limits of 64-bit numbers.
+        validator = _validator(json.dumps(schema, default=float))
+    except SchemaError as error:
+        return Err(f"The tool's own schema {error}")
+    except (RecursionError, ValueError):
+        return Err("The tool's own schema is wrong: it is nested too deeply.")
+    try:
+        value = _Coercion(validator).value(arguments, validator.schema)
+        faults = validator.faults(value)
+    except (RecursionError, TooDeep):
         return Err("The arguments are nested too deeply.")
     if not isinstance(value, dict):
         return Err(f"The arguments must be an object, but {_came(value)} came.")
-    if errors:
-        return Err("\n".join(_lines(errors)))
+    if faults:
+        return Err("\n".join(_lines(faults)))
     return Ok(value)
 
 
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> Validator:
     """One validator for each schema, by its text: schemas are dicts and have no hash."""
-    # Imported here: it costs 50 ms, which `import pi_nb` should not pay.
-    from jsonschema.validators import Draft202012Validator, validator_for
-    from referencing import Registry
-
-    parsed = json.loads(schema)
-    kind = validator_for(parsed, default=Draft202012Validator)
-    kind.check_schema(parsed)
-    # Without a registry of its own the library would fetch foreign references.
-    made: Validator = kind(parsed, registry=Registry())
-    return made
+    return Validator(schema)
 
 
 # --- coercion -------------------------------------------------------------------------------
@@ -89,9 +75,9 @@ def _validator(schema: str) -> Validator:
 class _Coercion:
     """One walk over arguments and schema together."""
 
-    def __init__(self, root: Schema, validator: Validator) -> None:
-        self._root = root
-        self._validator = validator
+    def __init__(self, validator: Validator) -> None:
+        self._root = validator.schema
+        self._fits = validator.fits
 
     def value(self, value: Any, schema: Any, *, whole: bool = True) -> Any:
         """The value as the schema wants it; unchanged where that is not clear.
@@ -117,20 +103,19 @@ class _Coercion:
         return value
 
     def _followed(self, schema: Any) -> Any:
-        """The schema behind a local `$ref`; foreign ones are left to the validator."""
+        """The schema behind a local `$ref`; others are left to the validator."""
         for _ in range(32):
             reference = schema.get("$ref") if isinstance(schema, dict) else None
             if not isinstance(reference, str) or not reference.startswith("#/"):
-                return schema
+                break
             target: Any = self._root
-            for step in reference[2:].split("/"):
+            for step in unquote(reference[2:]).split("/"):
                 step = step.replace("~1", "/").replace("~0", "~")
                 target = target.get(step) if isinstance(target, dict) else None
+            if target is None:
+                break
             schema = target
         return schema
-
-    def _fits(self, value: Any, schema: Any) -> bool:
-        return bool(self._validator.evolve(schema=schema).is_valid(value))
 
     def _chosen(self, value: Any, choices: Iterable[Any], *, whole: bool) -> Any:
         """The first form that fits after coercion, those that fit as they are first."""
@@ -148,7 +133,9 @@ class _Coercion:
         for kind in kinds:
             if kind == "array" and (found := _as_list(value)) is not _LEFT_OUT:
                 # One value stands for a list of one only if it could be in that list.
-                items = schema.get("items", True)
+                items = schema.get("items")
+                if not isinstance(items, dict | bool):
+                    items = True  # draft 7 may have a list there: a schema for each place
                 found = [self.value(item, items) for item in found]
                 if isinstance(value, str | dict) and not all(
                     self._fits(item, items) for item in found
@@ -238,7 +225,8 @@ def _as_object(value: Any) -> Any:
 
 def _as_number(value: Any) -> Any:
     if isinstance(value, str) and _NUMBER.fullmatch(text := value.strip()):
-        return float(text) if set(text) & set(".eE") else int(text)
+        found = float(text) if set(text) & set(".eE") else int(text)
+        return found if math.isfinite(found) else _LEFT_OUT
     return _LEFT_OUT
 
 
@@ -272,40 +260,39 @@ _CONVERT: dict[str, Callable[[Any], Any]] = {
 # --- words for the model --------------------------------------------------------------------
 
 
-def _lines(errors: list[ValidationError]) -> list[str]:
-    lines = [_line(error) for error in errors[:_SHOWN_ERRORS]]
-    if len(errors) > _SHOWN_ERRORS:
-        lines.append(f"and {len(errors) - _SHOWN_ERRORS} more")
+def _lines(faults: list[Fault]) -> list[str]:
+    # One line names all missing keys, and two parts of a schema may say the same.
+    lines = list(dict.fromkeys(map(_line, faults)))
+    if len(lines) > _SHOWN_ERRORS:
+        lines[_SHOWN_ERRORS:] = [f"and {len(lines) - _SHOWN_ERRORS} more"]
     return lines
 
 
-def _line(error: ValidationError) -> str:
-    where = _where(error)
-    rule: Any = error.validator
-    wanted: Any = error.validator_value
-    if rule == "required" and isinstance(error.instance, dict):
-        missing = [name for name in wanted if name not in error.instance]
+def _line(fault: Fault) -> str:
+    where, rule, wanted, came = _where(fault), fault.rule, fault.wanted, _came(fault.value)
+    if rule == "required" and isinstance(fault.value, dict):
+        missing = [name for name in wanted if name not in fault.value]
         names = ", ".join(f"`{name}`" for name in missing)
-        inside = f" in {where}" if error.path else ""
+        inside = f" in {where}" if fault.path else ""
         return f"{names}: missing{inside}, but required"
     if rule == "type":
         kinds = " or ".join(wanted) if isinstance(wanted, list) else wanted
-        return f"{where}: expected {kinds}, got {_came(error.instance)}"
+        return f"{where}: expected {kinds}, got {came}"
     if rule in ("enum", "const"):
         allowed = wanted if rule == "enum" else [wanted]
         shown = one_line(", ".join(map(dumps, allowed)), 300)
-        return f"{where}: expected one of {shown}; got {_came(error.instance)}"
+        return f"{where}: expected one of {shown}; got {came}"
     if rule in ("anyOf", "oneOf"):
         forms = dict.fromkeys(_form(form) for form in wanted)
-        return f"{where}: expected {' or '.join(forms)}, got {_came(error.instance)}"
-    return (
-        f"{where}: must satisfy {rule} {one_line(dumps(wanted), 100)}, got {_came(error.instance)}"
-    )
+        return f"{where}: expected {' or '.join(forms)}, got {came}"
+    if rule == "false":
+        return f"{where}: nothing is allowed here, got {came}"
+    return f"{where}: must satisfy {rule} {one_line(dumps(wanted), 100)}, got {came}"
 
 
-def _where(error: ValidationError) -> str:
+def _where(fault: Fault) -> str:
     path = ""
-    for step in error.absolute_path:
+    for step in fault.path:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
     return f"`{one_line(path, 100)}`" if path else "the arguments"
 
