@@ -9,17 +9,14 @@ gives the same answers every time.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import re
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pi_nb.abort import Aborted, AbortSignal, unless_aborted
-from pi_nb.js import dumps, utf16_len
+from pi_nb.js import utf16_len
 from pi_nb.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -34,22 +31,17 @@ from pi_nb.result import PiError
 from pi_nb.text import count
 from pi_nb.tokens import estimate_all, estimate_tokens
 
+from .playback import aborted_within, events_of
 from .retry import classify
 from .types import (
-    CallDelta,
-    CallStart,
     End,
     Model,
     Price,
     Request,
     Start,
     StreamEvent,
-    TextDelta,
-    ThinkingDelta,
     UsageUpdate,
 )
-
-_WORD = re.compile(r"\S{1,40}\s{0,40}|\s{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,14 +274,14 @@ class ScriptedModel:
         except Aborted:
             yield End(reason="aborted")
             return
-        if await _aborted_within(answer.delay, signal):
+        if await aborted_within(answer.delay, signal):
             yield End(reason="aborted")
             return
         answer = replace(answer, blocks=tuple(map(self._named, answer.blocks)))
         yield Start(response_model=self._model.id)
         for index, block in enumerate(answer.blocks):
-            for event in _events(index, block):
-                if await _aborted_within(self.pace or 0, signal):
+            for event in events_of(index, block):
+                if await aborted_within(self.pace or 0, signal):
                     yield End(reason="aborted")
                     return
                 yield event
@@ -305,36 +297,3 @@ class ScriptedModel:
         if isinstance(block, ToolCall) and not block.id:
             return block.having(id=self.script.call_id())
         return block
-
-
-async def _aborted_within(seconds: float, signal: AbortSignal) -> bool:
-    """Wait, or stop waiting at an abort. Zero seconds still lets others run."""
-    if seconds > 0:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(signal.wait(), seconds)
-    else:
-        await asyncio.sleep(0)
-    return signal.aborted
-
-
-def _events(index: int, block: AssistantBlock) -> Iterator[StreamEvent]:
-    """A block in pieces of about a word; an empty block is one empty piece."""
-    if isinstance(block, TextContent):
-        for piece in _pieces(block.text):
-            yield TextDelta(index=index, delta=piece)
-        if block.text_signature:
-            yield TextDelta(index=index, delta="", signature=block.text_signature)
-    elif isinstance(block, ThinkingContent):
-        for piece in _pieces(block.thinking):
-            yield ThinkingDelta(index=index, delta=piece, redacted=block.redacted)
-        if block.thinking_signature:
-            yield ThinkingDelta(index=index, delta="", signature=block.thinking_signature)
-    elif isinstance(block, ToolCall):
-        yield CallStart(index=index, id=block.id, name=block.name)
-        raw = block.raw_arguments
-        for piece in _pieces(dumps(block.arguments) if raw is None else raw):
-            yield CallDelta(index=index, delta=piece)
-
-
-def _pieces(text: str) -> list[str]:
-    return _WORD.findall(text) or [""]
