@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 HIDDEN = "[key]"
@@ -82,6 +83,21 @@ def scrub_keys(text: str, secrets: Iterable[str] = ()) -> str:
     if known:
         text = _TOKEN.sub(hidden, text)
     return _LOOKS_LIKE_A_KEY.sub(HIDDEN, text)
+
+
+def scrub_keys_data(value: Any, secrets: Iterable[str] = ()) -> Any:
+    """Plain data with `scrub_keys` done to every string in it, names included."""
+    known = tuple(secrets)
+    if isinstance(value, str):
+        return scrub_keys(value, known)
+    if isinstance(value, dict):
+        return {
+            scrub_keys(str(name), known): scrub_keys_data(item, known)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [scrub_keys_data(item, known) for item in value]
+    return value
 
 
 def _like(masked: str, secrets: Iterable[str]) -> bool:
