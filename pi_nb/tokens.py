@@ -7,7 +7,7 @@ where it comes from. Today: what a provider reported, and `pi`, the original's r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pi_nb.js import dumps, utf16_len
@@ -85,3 +85,24 @@ def _content_units(content: Content) -> int:
 def estimate_all(messages: Iterable[AgentMessage]) -> Estimate:
     """The sum over messages by rule `pi`."""
     return Estimate(sum(map(estimate_tokens, messages)), "pi")
+
+
+def context_size(messages: Sequence[AgentMessage]) -> Estimate:
+    """What the next request holds: the newest usage a provider reported, and what came since.
+
+    Usage of failed and aborted answers and usage of zero is not believed (rule 4), nor is
+    one that is older than a summary: it measured what the summary stands for. Without any,
+    the messages alone are estimated; the system prompt and the tools are then not in it.
+    """
+    summarised = max(
+        (m.timestamp for m in messages if isinstance(m, CompactionSummaryMessage)), default=-1
+    )
+    for index in range(len(messages) - 1, -1, -1):
+        said = messages[index]
+        if not isinstance(said, AssistantMessage) or said.stop_reason in ("error", "aborted"):
+            continue
+        if said.usage.total_tokens and said.timestamp > summarised:
+            since = estimate_all(messages[index + 1 :]).tokens
+            source = "provider+estimate" if since else "provider"
+            return Estimate(said.usage.total_tokens + since, source)
+    return estimate_all(messages)

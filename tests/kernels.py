@@ -149,8 +149,8 @@ def kernel(kernel_process: LiveKernel, tmp_path: Path) -> LiveKernel:
     """The module's kernel in an empty folder, the extension loaded, no agent yet."""
     kernel_process.good(
         SETUP + f"\nos.chdir({str(tmp_path)!r})\nos.environ['PI_NB_SESSION_DIR'] = "
-        f"{str(tmp_path / 'sessions')!r}\nfrom pi_nb.notebook import agent as _a\n"
-        "if _a.current(): _a.current().close()\nglobals().pop('agent', None);"
+        f"{str(tmp_path / 'sessions')!r}\nfrom pi_nb.notebook import current as _c\n"
+        "while _c.current(): _c.current().close()\nglobals().pop('agent', None);"
     )
     return kernel_process
 

@@ -24,7 +24,7 @@ class AbortResult:
     follow_up: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class NavigateResult:
     """What a move of the leaf did.
 
@@ -34,6 +34,12 @@ class NavigateResult:
     cancelled: bool = False
     editor_text: str | None = None
     summary_entry_id: str | None = None
+
+    def __repr__(self) -> str:
+        given = [
+            f"{name}={getattr(self, name)!r}" for name in self.__slots__ if getattr(self, name)
+        ]
+        return f"NavigateResult({', '.join(given)})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,7 +68,8 @@ class TurnResult:
         return self.message.stop_reason in ("stop", "toolUse", "deferred")
 
     def __str__(self) -> str:
-        return self.text
+        """The answer, and how it ended where it did not end well: a failure is not silent."""
+        return "\n".join(filter(None, (self.text, "" if self.ok else f"[{self.ending}]")))
 
     def __repr__(self) -> str:
         notes = {"stop": "", "toolUse": ""}

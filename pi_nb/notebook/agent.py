@@ -8,18 +8,17 @@ cell, a callback or a plain thread.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pi_nb import background
-from pi_nb.abort import AbortSignal
 from pi_nb.background import Run, RunAborted, drive, drive_blocking
 from pi_nb.env.local import LocalEnv
 from pi_nb.env.types import ExecutionEnv
-from pi_nb.harness.approval import ApprovalRequest, Approve, Decision
+from pi_nb.harness.approval import Approval, ApprovalRequest, Approve, Decision
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.harness.turn import (
     AbortResult,
@@ -28,44 +27,25 @@ from pi_nb.harness.turn import (
     SystemPrompt,
     TurnResult,
 )
+from pi_nb.loop.schema import tool
 from pi_nb.loop.types import AgentTool
 from pi_nb.messages import ImageContent
-from pi_nb.models.registry import resolve
-from pi_nb.models.types import (
-    ChatModel,
-    End,
-    Model,
-    Request,
-    RequestOptions,
-    StreamEvent,
-    ThinkingLevel,
-)
+from pi_nb.models.types import ChatModel, Model, RequestOptions, ThinkingLevel
 from pi_nb.resources.system_prompt import default_system_prompt
-from pi_nb.result import Err, PiError
+from pi_nb.result import PiError
+from pi_nb.session.entries import Entry
 from pi_nb.session.outline import Outline
 from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
-from pi_nb.text import count
-from pi_nb.tokens import estimate_all
+from pi_nb.text import count, one_line
+from pi_nb.tokens import context_size
 from pi_nb.tools import default_tools
 
+from . import current
 from .display import LiveCell, footer
 from .kernel import ask_by_input, can_ask, in_cell, on_main_thread
+from .model_choice import NoModel, chat_model, no_model
 from .status import Status
-
-NO_MODEL = (
-    "No model yet. Point at a local server, `%agent model http://127.0.0.1:8080`, or make an "
-    'agent with one, `agent = pi_nb.agent(model=pi_nb.ScriptedModel(["Hello."]))`.'
-)
-
-
-class NoModel:
-    """Stands where no model was chosen yet. Asking it is an error that says what to do."""
-
-    model = Model(id="none", provider="none", name="no model")
-
-    async def stream(self, request: Request, signal: AbortSignal) -> AsyncIterator[StreamEvent]:
-        yield End(reason="error", error_message=NO_MODEL, failure="invalid")
 
 
 class Agent:
@@ -98,6 +78,10 @@ class Agent:
     def model(self) -> Model:
         return self.harness.model.model
 
+    @property
+    def tools(self) -> tuple[AgentTool, ...]:
+        return self.harness.tools
+
     def outline(self) -> Outline:
         """The session's tree as text and HTML."""
         return self.session.outline()
@@ -115,7 +99,8 @@ class Agent:
             tools=self.harness.active_tools,
             approve=approve if isinstance(approve, str) else "by a function",
             messages=len(items),
-            context=estimate_all(item.message for item in items),
+            context=context_size([item.message for item in items]),
+            used=self.session.context(self.harness.lane).model,
             phase=self.harness.phase,
         )
 
@@ -127,12 +112,12 @@ class Agent:
     # --- asking -----------------------------------------------------------------------
 
     async def prompt(
-        self, text: str, images: Sequence[ImageContent] = (), *, show: bool = False
+        self, text: str, images: Sequence[ImageContent] = (), *, show: bool | LiveCell = False
     ) -> TurnResult:
         """Ask, and wait for the end of the run without blocking the kernel.
 
         Args:
-            show: Stream the run into the cell, as `%%agent` does.
+            show: Stream the run into the cell, as `%%agent` does; or into this display.
 
         Returns:
             The result, also of a failed or aborted run: see `TurnResult.ok`.
@@ -143,16 +128,12 @@ class Agent:
         """
         live, run = self._start(text, images, show)
         # In a kernel a cancellation is the user's interrupt; elsewhere it is the caller's.
-        try:
-            result = await drive(run, RunAborted if in_cell() else asyncio.CancelledError)
-        except BaseException:
-            self._finish(live, None)
-            raise
-        self._finish(live, result)
-        return result
+        with self._watched(live, run):
+            await drive(run, RunAborted if in_cell() else asyncio.CancelledError)
+        return run.outcome()
 
     def prompt_sync(
-        self, text: str, images: Sequence[ImageContent] = (), *, show: bool = False
+        self, text: str, images: Sequence[ImageContent] = (), *, show: bool | LiveCell = False
     ) -> TurnResult:
         """Ask, and block until the run ended. Works in any cell, callback or thread.
 
@@ -160,20 +141,17 @@ class Agent:
             As `prompt`.
         """
         live, run = self._start(text, images, show)
-        try:
-            result = drive_blocking(run)
-        except BaseException:
-            self._finish(live, None)
-            raise
-        self._finish(live, result)
-        return result
+        with self._watched(live, run):
+            drive_blocking(run)
+        return run.outcome()
 
     def _start(
-        self, text: str, images: Sequence[ImageContent], show: bool
+        self, text: str, images: Sequence[ImageContent], show: bool | LiveCell
     ) -> tuple[LiveCell, Run[TurnResult]]:
+        _check_says_something(text, images)
         self.check_ready()
         self._can_ask = can_ask() and on_main_thread()
-        live = LiveCell(quiet=not show)
+        live = show if isinstance(show, LiveCell) else LiveCell(quiet=not show)
 
         async def work(_run: Run[TurnResult]) -> TurnResult:
             leave = self.harness.subscribe(live.add)
@@ -185,14 +163,21 @@ class Agent:
         self._run = run = Run(work, self._abort_soon)
         return live, run
 
-    def _finish(self, live: LiveCell, result: TurnResult | None) -> None:
-        if result is None:
-            live.finish("Aborted.")
-            return
-        self.last = result
-        items = self.session.context(self.harness.lane).items
-        size = result.message.usage.total_tokens or estimate_all(i.message for i in items).tokens
-        live.finish(result.ending, footer(result, size))
+    @contextlib.contextmanager
+    def _watched(self, live: LiveCell, run: Run[TurnResult]) -> Iterator[None]:
+        """Keep what a run came to, also where the cell was interrupted, and leave its display."""
+        note, footing, reason = "Left behind: it did not stop in time.", "", ""
+        try:
+            yield
+        finally:
+            if run.finished:
+                note = ""
+                with contextlib.suppress(Exception, KeyboardInterrupt):
+                    self.last = result = run.outcome()
+                    note, reason = result.ending, result.message.stop_reason
+                    messages = self.session.context(self.harness.lane).messages
+                    footing = footer(result, context_size(messages))
+            live.finish(note, footing, reason)
 
     def _abort_soon(self) -> None:
         """On the loop thread. The harness keeps the task alive until it is settled."""
@@ -220,30 +205,35 @@ class Agent:
 
     # --- moving and settings ----------------------------------------------------------
 
-    def goto(self, where: str) -> NavigateResult:
-        """Move the leaf to an entry, by its id, the beginning of its id, or a label.
+    def goto(self, where: str | int | Entry) -> NavigateResult:
+        """Move the leaf to an entry: the next prompt branches from there.
 
         At a user message the leaf goes to before it, and its text comes back for editing.
+
+        Args:
+            where: An entry, its number in the outline, its label, or its id (the beginning
+                or the end of it will do).
 
         Raises:
             PiError: `invalid_argument`, nothing or more than one entry fits; `busy`.
         """
-        self._check_open()
-        entry = self.session.find(where)
+        self.check_open()
+        entry = where if isinstance(where, Entry) else self.session.find(str(where))
         return background.call(self.harness.navigate(entry.id))
 
     def use_model(self, model: ChatModel | str, *, window: int | None = None) -> Model:
         """Use another model from the next turn on: an object, or a server's address.
 
         Args:
-            model: A `ChatModel`, or `http://host:port`, with `#name` for one of its list.
+            model: A `ChatModel`; `http://host:port`, with `#name` for one of its list; or
+                the name of another model of the present server.
             window: Tokens of its context window, where the server does not say it right.
 
         Raises:
             PiError: `invalid_argument`, with what is wrong and the next step.
         """
-        self._check_open()
-        chosen = chat_model(model, window)
+        self.check_open()
+        chosen = chat_model(model, window, beside=self.model)
         background.call(self.harness.set_model(chosen))
         return chosen.model
 
@@ -254,9 +244,10 @@ class Agent:
         self.closed = True
         if self._run is not None and not self._run.finished:
             self._run.abort()
-            background.call(self.harness.wait(), timeout=background.GRACE + 1)
+            with contextlib.suppress(TimeoutError):  # what will not stop must not hold the file
+                background.call(self.harness.wait(), timeout=background.GRACE + 1)
         self.session.close()
-        _forget(self)
+        current.forget(self)
 
     def check_ready(self) -> None:
         """Whether a prompt could run now.
@@ -264,15 +255,23 @@ class Agent:
         Raises:
             PiError: `invalid_state`, no model or closed; `busy`, it is at work.
         """
-        self._check_open()
+        self.check_open()
         if isinstance(self.harness.model, NoModel):
-            raise PiError("invalid_state", NO_MODEL)
+            used = self.session.context(self.harness.lane).model
+            raise PiError("invalid_state", no_model(used))
         if self._run is not None and not self._run.finished:
             raise PiError("busy", "This agent is at work. Wait for it, or `agent.abort()`.")
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raises:
+        PiError: `invalid_state`, it was closed.
+        """
         if self.closed:
-            raise PiError("invalid_state", "This agent is closed. Make one with pi_nb.agent(...).")
+            raise PiError(
+                "invalid_state",
+                "This agent is closed. `%agent resume` goes on with the latest session, "
+                "`%agent new` starts another; in Python, pi_nb.agent(...).",
+            )
 
     def __enter__(self) -> Agent:
         return self
@@ -281,58 +280,12 @@ class Agent:
         self.close()
 
 
-def chat_model(model: ChatModel | str | None, window: int | None = None) -> ChatModel:
-    """What the user named as a model, ready to ask. Looks a server up; blocks meanwhile.
-
-    Raises:
-        PiError: `invalid_argument`, with what is wrong and the next step.
-    """
-    if model is None:
-        named = os.environ.get("PI_NB_MODEL")
-        return chat_model(named, window) if named else NoModel()
-    if not isinstance(model, str):
-        if not hasattr(model, "stream"):
-            raise PiError("invalid_argument", f"{model!r} is no model: it cannot be asked.")
-        return model
-    found = background.call(resolve(model, window=window))
-    if isinstance(found, Err):
-        raise PiError("invalid_argument", str(found.error))
-    return found.value
-
-
-# --- one agent a session, one current agent for the magics ------------------------------------
-
-_lock = threading.Lock()
-_agents: list[Agent] = []
-_current: Agent | None = None
-
-
-def current() -> Agent | None:
-    """The agent that the magics use: the newest one made, unless it was closed."""
-    return _current
-
-
-def make_current(agent: Agent | None) -> None:
-    """Make the magics use this agent."""
-    global _current
-    _current = agent
-
-
-def _forget(agent: Agent) -> None:
-    global _current
-    with _lock:
-        if agent in _agents:
-            _agents.remove(agent)
-        if _current is agent:
-            _current = None
-
-
 def agent(
     file: str | Path | None = None,
     *,
     model: ChatModel | str | None = None,
     cwd: str | Path | None = None,
-    tools: Sequence[AgentTool] | None = None,
+    tools: Sequence[AgentTool | Callable[..., Any]] | None = None,
     system_prompt: SystemPrompt | None = None,
     approve: Approve = "ask",
     thinking_level: ThinkingLevel | None = None,
@@ -343,12 +296,12 @@ def agent(
     """Make an agent and make it the magics' current one.
 
     Args:
-        file: A session file to go on with; one that does not exist is made. None makes a
-            new one among the sessions of `cwd`.
+        file: A session file to go on with; one that does not exist is made, in a folder
+            that does. None makes a new one among the sessions of `cwd`.
         model: A `ChatModel`, a server's address, or None to choose later (or by the
             environment variable `PI_NB_MODEL`).
         cwd: The folder where its tools work; None is the present one, or the session's.
-        tools: None gives read, write, edit and bash.
+        tools: Instead of read, bash, edit and write; typed functions are made into tools.
         approve: `ask`, `allow`, `deny`, or a function, for tools that change things.
         name: A name for the session.
         window: Tokens of the model's context window, where the server does not say it.
@@ -356,7 +309,10 @@ def agent(
     Raises:
         PiError: `session`: no session, or somebody else has it; `invalid_argument`.
     """
-    chosen = chat_model(model, window)  # before a file is made that nobody would use
+    # What may be refused is looked at before a file is made that nobody would use.
+    Approval(approve)
+    own = None if tools is None else _checked(tools)
+    chosen = chat_model(model, window)
     session = _session(file, cwd)
     try:
         env = LocalEnv(cwd if cwd is not None else _folder(session))
@@ -366,7 +322,7 @@ def agent(
             chosen,
             session=session,
             env=env,
-            tools=default_tools(env) if tools is None else tools,
+            tools=default_tools(env) if own is None else own,
             system_prompt=_prompt if system_prompt is None else system_prompt,
             thinking_level=thinking_level,
             options=options,
@@ -380,10 +336,26 @@ def agent(
     except BaseException:
         session.close()
         raise
-    with _lock:
-        _agents.append(result)
-    make_current(result)
+    current.make_current(result)
     return result
+
+
+def _checked(tools: Sequence[AgentTool | Callable[..., Any]]) -> list[AgentTool]:
+    """The tools, typed functions made into some."""
+    if isinstance(tools, str | AgentTool) or not isinstance(tools, Sequence):
+        raise PiError("invalid_argument", f"tools is a list of tools, not {tools!r}.")
+    made = []
+    for given in tools:
+        if not isinstance(given, AgentTool) and not callable(given):
+            raise PiError("invalid_argument", f"{given!r} is no tool and no function.")
+        made.append(given if isinstance(given, AgentTool) else tool(given))
+    return made
+
+
+def _check_says_something(text: object, images: Sequence[ImageContent]) -> None:
+    """A notebook has no type checker, and an empty prompt costs a request for nothing."""
+    if not isinstance(text, str) or not (text.strip() or images):
+        raise PiError("invalid_argument", f"A prompt is a text, not {one_line(repr(text))}.")
 
 
 def _prompt(context: PromptContext) -> str:
@@ -396,13 +368,16 @@ async def _named(session: Session, name: str) -> None:
 
 def _session(file: str | Path | None, cwd: str | Path | None) -> Session:
     folder = str(Path(cwd).expanduser().resolve()) if cwd is not None else os.getcwd()
+    if not Path(folder).is_dir():
+        raise PiError("invalid_argument", f"There is no folder {folder} to work in.")
     if file is None:
         return SessionRepo().create(folder)
     path = Path(file).expanduser().resolve()
-    for other in list(_agents):  # one agent a file: the former one ends
-        if other.session.path == path:
-            other.close()
+    for other in current.on_file(path):  # one agent a file: the former one ends
+        other.close()
     if not path.exists():
+        if not path.parent.is_dir():
+            raise PiError("session", f"There is no folder {path.parent} for the session file.")
         return Session.create(path, cwd=folder)
     return Session.open(path)
 
@@ -416,8 +391,3 @@ def _folder(session: Session) -> str:
         f"The session's folder {session.cwd} is not there. Say where to go on: "
         "pi_nb.agent(file, cwd='.').",
     )
-
-
-def is_ours(value: object) -> bool:
-    """Whether a name in the user's namespace is an agent that may be replaced."""
-    return isinstance(value, Agent)

@@ -21,7 +21,8 @@ from pi_nb.loop.events import Event, MessageStart, MessageUpdate, ToolEnd, ToolS
 from pi_nb.loop.types import ToolResult
 from pi_nb.messages import AssistantMessage
 from pi_nb.models.types import TextDelta, ThinkingDelta
-from pi_nb.text import clip, one_line, plain
+from pi_nb.text import clip, count, one_line, plain
+from pi_nb.tokens import Estimate
 
 from .kernel import in_kernel
 
@@ -166,24 +167,33 @@ def _plain(block: Block) -> str:
     return "\n".join([head, *(f"  {line}".rstrip() for line in lines if line or len(lines) > 1)])
 
 
-def footer(result: TurnResult, context: int) -> str:
-    """One line on what a run used: model, tokens, cost where known, share of the window."""
+def footer(result: TurnResult, context: Estimate) -> str:
+    """One line on what a run used: model, requests, tokens, cost where known, the window."""
     usage = result.usage
-    parts = [str(result.model), f"{usage.input:,} in", f"{usage.output:,} out"]
+    asked = sum(isinstance(message, AssistantMessage) for message in result.messages)
+    parts = [str(result.model), count(asked, "request")]
+    parts.append(f"{usage.input:,} tokens in, {usage.output:,} out")
     if usage.cache_read:
         parts.append(f"{usage.cache_read:,} cached")
     if usage.cost.total:
         parts.append(f"${usage.cost.total:.4f}")
-    parts.append(f"context {context:,} of {result.model.context_window:,}")
+    about = "" if context.source == "provider" else "≈"
+    parts.append(f"context {about}{context.tokens:,} of {result.model.context_window:,}")
     return " · ".join(parts)
 
 
 class LiveCell:
     """The display of one run. Made and finished by the cell, fed from the loop thread."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, raises: bool = False) -> None:
+        """
+        Args:
+            quiet: Show nothing; the record is kept all the same.
+            raises: A run that ends badly is also told by an exception; do not say it twice.
+        """
         self.record = Record()
         self._quiet = quiet
+        self._raises = raises
         self._kernel = in_kernel()
         self._id = uuid.uuid4().hex
         self._lock = threading.Lock()
@@ -209,13 +219,17 @@ class LiveCell:
             self._sent, self._next = self.record.size, now + INTERVAL
             self._publish(self.record.markdown(), self.record.plain())
 
-    def finish(self, note: str = "", footer: str = "") -> None:
+    def finish(self, note: str = "", footer: str = "", reason: str = "") -> None:
         """Leave what stays; later events of a run that was left behind are not shown.
 
         Args:
             note: How it ended, where it did not end well. May hold a provider's words.
             footer: What it used.
+            reason: The last answer's stop reason.
         """
+        # What stays in a notebook says that it was stopped; all else is said once.
+        if self._raises and (reason == "error" or (reason == "aborted" and not self._kernel)):
+            note = ""
         if not self._quiet and self._kernel:
             tail = [str(element("em", plain(note)))] if note else []
             tail += [str(element("sub", footer))] if footer else []
@@ -251,10 +265,18 @@ class LiveCell:
                 case MessageStart(message=AssistantMessage()):
                     sys.stdout.write("\n")
                 case ToolStart():
-                    print(f"\n{title(event.tool_name, event.arguments)}")
+                    print(f"\n▸ {title(event.tool_name, event.arguments)}")
                 case ToolEnd():
-                    shown = _plain(self.record.blocks[-1]).split("\n")
-                    print("\n".join(shown[-12:]))
+                    self._print_end(event)
                 case _:
                     return
             sys.stdout.flush()
+
+    def _print_end(self, event: ToolEnd) -> None:
+        """The end of what a call said; its head again where another call was begun since."""
+        calls = [block for block in self.record.blocks if block.kind == "call"]
+        block = next(b for b in reversed(calls) if b.call_id == event.tool_call_id)
+        head, *lines = _plain(block).split("\n")
+        if block is not calls[-1] or event.is_error:
+            print(head)
+        print("\n".join(lines[-12:]))

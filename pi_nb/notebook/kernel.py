@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from pi_nb.harness.approval import ApprovalRequest, Decision
 from pi_nb.text import clip, one_line, plain
+
+NO = "The user said no."
 
 MAGIC = "agent"
 AWAITED = "agent_awaited"
@@ -65,17 +66,26 @@ def can_ask() -> bool:
 
 
 def ask_by_input(request: ApprovalRequest) -> Decision:
-    """Ask with `input()`, on the main thread. No answer is a no."""
+    """Ask with `input()`, on the main thread. No answer is a no; words after `n` are the reason."""
     print(describe(request))
-    try:
-        given = input("Run it? [y]es, [n]o, [a]lways in this session: ").strip().lower()
-    except EOFError:
-        return Decision(False, "user", "Nobody answered the question whether this may run.")
-    if given in ("y", "yes"):
-        return Decision(True, "user")
-    if given in ("a", "always"):
-        return Decision(True, "user", for_session=True)
-    return Decision(False, "user", "The user said no.")
+    name = request.tool.name
+    for _ in range(3):
+        try:
+            given = input(f"Run it? [y]es, [n]o, [a]lways {name} in this session: ").strip()
+        except EOFError:
+            return Decision(False, "user", "Nobody answered the question whether this may run.")
+        word, _, rest = given.partition(" ")
+        match word.lower().rstrip(",.:;"):
+            case "y" | "yes":
+                return Decision(True, "user")
+            case "a" | "always":
+                return Decision(True, "user", for_session=True)
+            case "n" | "no":
+                return Decision(False, "user", f"The user said no: {rest}" if rest else NO)
+            case "":
+                return Decision(False, "user", NO)
+        print("Please answer y, n or a. Words after n are passed on to the model.")
+    return Decision(False, "user", NO)
 
 
 def describe(request: ApprovalRequest) -> str:
@@ -120,7 +130,12 @@ class AwaitedCells:
     def transform(self, lines: list[str]) -> list[str]:
         """IPython has already made one canonical line of a cell magic when this is asked."""
         prefix = f"get_ipython().run_cell_magic({MAGIC!r}, "
-        if not lines or not lines[0].startswith(prefix) or self._depth or not self._awaits():
+        if not lines or not lines[0].startswith(prefix):
+            return lines
+        if lines[0].rstrip().endswith(", '')"):
+            # IPython refuses a cell magic without a body in words of its own; `-h` has none.
+            lines = [lines[0].rstrip().removesuffix("'')") + "'\\n')\n", *lines[1:]]
+        if self._depth or not self._awaits():
             return lines
         return ["await " + lines[0].replace(repr(MAGIC), repr(AWAITED), 1), *lines[1:]]
 
@@ -130,9 +145,3 @@ class AwaitedCells:
         ip = self._ip
         runs = getattr(ip, "loop_runner", None) is _asyncio_runner
         return bool(ip.autoawait) and runs and getattr(ip, "kernel", None) is not None
-
-
-def binds(namespace: dict[str, Any], name: str, value: Any, ours: Callable[[Any], bool]) -> None:
-    """Bind a name in the user's namespace if it is free or holds something of ours."""
-    if name not in namespace or ours(namespace[name]):
-        namespace[name] = value

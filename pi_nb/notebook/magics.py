@@ -10,9 +10,11 @@ model that fails makes a failed cell too; what had arrived is in the session and
 from __future__ import annotations
 
 import argparse
+import contextlib
+import difflib
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,16 +23,22 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from traitlets import CaselessStrEnum, Unicode
 
-from pi_nb.harness.turn import TurnResult
 from pi_nb.result import PiError
 from pi_nb.session.repo import SessionRepo
 from pi_nb.text import plain, safe_line
 
-from .agent import Agent, agent, current, is_ours, make_current
-from .kernel import AWAITED, MAGIC, AwaitedCells, binds
+from .agent import Agent, agent
+from .current import current, make_current
+from .display import LiveCell
+from .kernel import AWAITED, MAGIC, AwaitedCells
 from .status import Rows, Status
 
 NAME = "agent"
+
+NONE_YET = (
+    "No agent yet. A %%agent cell starts one; `%agent resume` goes on with the latest session of "
+    "this folder, `%agent model http://127.0.0.1:8080` points a new one at a server."
+)
 
 
 class ModelFailed(Exception):
@@ -105,9 +113,9 @@ class PiMagics(Magics):
         if (ready := self._prepare(line, cell)) is None:
             return
         asked, options = ready
-        with _as_usage_errors():
-            result = asked.prompt_sync(cell.strip("\n"), show=not options.quiet)
-        self._done(result, options)
+        with self._kept(asked, options), _as_usage_errors():
+            asked.prompt_sync(cell.strip("\n"), show=self._live(options))
+        self._done(asked)
 
     @cell_magic(AWAITED)  # type: ignore[arg-type]
     @no_var_expand
@@ -116,9 +124,9 @@ class PiMagics(Magics):
         if (ready := self._prepare(line, cell)) is None:
             return
         asked, options = ready
-        with _as_usage_errors():
-            result = await asked.prompt(cell.strip("\n"), show=not options.quiet)
-        self._done(result, options)
+        with self._kept(asked, options), _as_usage_errors():
+            await asked.prompt(cell.strip("\n"), show=self._live(options))
+        self._done(asked)
 
     def _prepare(self, line: str, cell: str) -> tuple[Agent, argparse.Namespace] | None:
         parser = _cell_parser()
@@ -136,14 +144,28 @@ class PiMagics(Magics):
             asked.check_ready()
         return asked, options
 
-    def _done(self, result: TurnResult, options: argparse.Namespace) -> None:
-        if options.out:
-            self._namespace[options.out] = result
-        if result.message.stop_reason == "error":
+    @staticmethod
+    def _live(options: argparse.Namespace) -> LiveCell:
+        return LiveCell(quiet=options.quiet, raises=True)
+
+    @contextlib.contextmanager
+    def _kept(self, asked: Agent, options: argparse.Namespace) -> Iterator[None]:
+        """Bind the result to its name, also that of an interrupted run."""
+        before = asked.last
+        try:
+            yield
+        finally:
+            if options.out and asked.last is not before:
+                self._namespace[options.out] = asked.last
+
+    @staticmethod
+    def _done(asked: Agent) -> None:
+        result = asked.last
+        if result is not None and result.message.stop_reason == "error":
             why = safe_line(result.message.error_message or "no reason given", 300).rstrip(". ")
             raise ModelFailed(
                 f"{result.model} gave no answer: {why}. "
-                "The prompt is in the session; run the cell again to ask again."
+                "The prompt and what had arrived are in the session."
             )
 
     # --- %agent -----------------------------------------------------------------------
@@ -158,9 +180,10 @@ class PiMagics(Magics):
             return None
         command = _COMMANDS.get(name or "status")
         if command is None:
+            near = difflib.get_close_matches(name, _COMMANDS, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else "A prompt goes into a %%agent cell."
             known = ", ".join(_COMMANDS)
-            hint = " A prompt goes into a %%agent cell." if rest else ""
-            raise UsageError(f"%agent has no {name!r}. It has {known}; see `%agent -h`.{hint}")
+            raise UsageError(f"%agent has no {name!r}. {hint} It has {known}; see `%agent -h`.")
         parser = _Parser(f"%agent {name or 'status'}", description=command.about)
         command.options(parser)
         try:
@@ -172,30 +195,46 @@ class PiMagics(Magics):
             return command.run(self, options)
 
     def _agent(self) -> Agent:
-        """The current agent, or a new one; bound to `agent` if that name is free or ours."""
-        found = current()
+        """The agent that `agent` names, else the newest one, else a new one bound to `agent`.
+
+        A name that the user gave to something else, or to another agent, is left as it is.
+
+        Raises:
+            PiError: `invalid_state`, `agent` names one that was closed.
+        """
         held = self._namespace.get(NAME)
-        if found is None and isinstance(held, Agent) and not held.closed:
-            found = held
-        if found is None:
-            found = agent(model=self.model or None, approve=self.approve)
-        return self._bind(found)
+        if isinstance(held, Agent):
+            held.check_open()
+            make_current(held)
+            return held
+        found = current() or agent(model=self.model or None, approve=self.approve)
+        self._namespace.setdefault(NAME, found)
+        return found
 
     def _bind(self, made: Agent) -> Agent:
+        """What the user asked for by name becomes `agent`, unless that is something else."""
         make_current(made)
-        binds(self._namespace, NAME, made, is_ours)
+        if isinstance(self._namespace.get(NAME, made), Agent):
+            self._namespace[NAME] = made
         return made
+
+    def _former(self) -> Agent | None:
+        """The open agent whose model and approvals a new one takes over."""
+        held = self._namespace.get(NAME)
+        return held if isinstance(held, Agent) and not held.closed else current()
 
     @property
     def _namespace(self) -> dict[str, Any]:
         namespace: dict[str, Any] = self.shell.user_ns if self.shell else {}
         return namespace
 
-    def status(self, _options: argparse.Namespace) -> Status:
+    def status(self, _options: argparse.Namespace) -> Rows | Status:
+        if self._former() is None and not isinstance(self._namespace.get(NAME), Agent):
+            return Rows(("", ""), [], NONE_YET)  # to look makes nothing
         return self._agent().status()
 
     def new(self, options: argparse.Namespace) -> Status:
-        before = current()
+        before = self._former()
         model: Any = options.model or (before.harness.model if before else None) or self.model
         made = agent(
             model=model or None,
@@ -219,18 +258,25 @@ class PiMagics(Magics):
         return self._go_on(latest.path)
 
     def _go_on(self, path: Path) -> Status:
-        before = current()
+        before = self._former()
         model: Any = before.harness.model if before else self.model or None
         approve = before.harness.approval.approve if before else self.approve
         return self._bind(agent(path, model=model, approve=approve)).status()
 
     def list(self, options: argparse.Namespace) -> Rows:
-        infos = SessionRepo().list(None if options.all else os.getcwd())
-        rows = [
-            (info.id[-12:], info.name or "", _when(info.modified), str(info.path)) for info in infos
+        infos = [
+            info
+            for info in SessionRepo().list(None if options.all else os.getcwd())
+            if not info.empty
         ]
-        note = "" if rows else "No sessions for this folder yet. A %%agent cell starts one."
-        return Rows(("id", "name", "last message", "file"), rows, note)
+        rows = [
+            (info.id[-12:], info.name or "", _when(info.modified), info.cwd if options.all else "")
+            for info in infos
+        ]
+        note = "`%agent resume ID` goes on with one."
+        if not rows:
+            note = "No sessions for this folder yet. A %%agent cell starts one."
+        return Rows(("id", "name", "last message", "folder" if options.all else ""), rows, note)
 
     def model_(self, options: argparse.Namespace) -> Status:
         asked = self._agent()
@@ -247,6 +293,16 @@ class PiMagics(Magics):
         where = f"The leaf is now {leaf}." if leaf else "The leaf is now before the first entry."
         rows = [("text to edit", moved.editor_text)] if moved.editor_text else []
         return Rows(("", ""), rows, where)
+
+
+def _tokens(text: str) -> int:
+    try:
+        number = int(text.replace(",", ""))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"a window is a whole number of tokens, not {text!r}")
+    return number
 
 
 def _when(millis: int) -> str:
@@ -309,12 +365,15 @@ _COMMANDS: dict[str, _Command] = {
         "show the model, or use another: http://host:port, with #name for one of its list",
         PiMagics.model_,
         (("model",), {"nargs": "?", "metavar": "MODEL"}),
-        (("--window",), {"type": int, "help": "tokens of its context window"}),
+        (("--window",), {"type": _tokens, "help": "tokens of its context window"}),
     ),
     "goto": _Command(
-        "move the leaf to an entry: the next prompt branches from there",
+        "go to an entry of the session: the next prompt branches from there",
         PiMagics.goto,
-        (("entry",), {"metavar": "ENTRY", "help": "id, its beginning, or label"}),
+        (
+            ("entry",),
+            {"metavar": "ENTRY", "help": "its number in the outline, its label, or its id"},
+        ),
     ),
 }
 
@@ -325,7 +384,8 @@ _HELP = "\n".join(
         "",
         *(f"  %agent {name:<8} {command.about}" for name, command in _COMMANDS.items()),
         "",
-        "`%agent COMMAND -h` shows a command's options. Everything here is a method of `agent`.",
+        "`%agent COMMAND -h` shows a command's options. In Python: pi_nb.agent(...),",
+        "agent.status(), .use_model(...), .goto(...), .outline(), pi_nb.SessionRepo().list().",
     ]
 )
 

@@ -56,10 +56,18 @@ class Status:
     approve: str
     messages: int
     context: Estimate
+    used: tuple[str, str] | None
+    """Provider and id of the model that the session used last."""
     phase: str
 
     def _rows(self) -> Rows:
         model = f"{self.model}, window {self.model.context_window:,}"
+        if self.model.provider == "none":
+            model = (
+                "none yet"
+                if self.used is None
+                else f"none; the session used {self.used[1]} of {self.used[0]}"
+            )
         if self.thinking_level != "off":
             model += f", thinking {self.thinking_level}"
         share = f"{self.context.tokens / max(self.model.context_window, 1):.0%} of the window"

@@ -89,7 +89,7 @@ class SessionLock:
         except Timeout:
             raise _in_use(path, _read(self._owner_file)) from None
         except OSError as error:
-            hint = "it can be opened with read_only=True"
+            hint = "Session.open(path, read_only=True) reads it"
             raise PiError("session", f"{path} cannot be locked: {error.strerror}; {hint}") from None
         try:
             self._own(path)
@@ -127,7 +127,9 @@ class SessionLock:
 
 def _in_use(path: Path, owner: Owner | None) -> PiError:
     by = str(owner) if owner else "another process"
-    return PiError("session", f"{path} is in use by {by}; open it with read_only=True")
+    return PiError(
+        "session", f"{path} is in use by {by}; Session.open(path, read_only=True) reads it"
+    )
 
 
 def _read(path: Path) -> Owner | None:

@@ -2,12 +2,12 @@
 
 A chain without branches stays flat; only a branch point indents what follows it. The rows
 say nothing that differs from run to run (no clock, and ids only on demand), so a saved
-notebook can be compared.
+notebook can be compared. Their numbers are what `goto` takes.
 
-    • user: which tests are slow?
-    • assistant: [bash: pytest --durations=5]
-      ├─   user: and why?
-      └─ • user: make them fast
+    1 • user: which tests are slow?
+    2 • assistant: [bash: pytest --durations=5]
+    3   ├─   user: and why?
+    4   └─ • user: make them fast
 """
 
 from __future__ import annotations
@@ -67,15 +67,21 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One entry. `active`: it is on the lane's branch."""
+    """One entry. `active`: it is on the lane's branch. `number`: its place in the file, from 1."""
 
+    number: int
     entry_id: str
     connector: str
     active: bool
     text: str
 
     def __str__(self) -> str:
-        return f"{self.connector}{'•' if self.active else ' '} {self.text}"
+        return self.drawn(0)
+
+    def drawn(self, width: int) -> str:
+        """The row as text, its number in `width` columns."""
+        mark = "•" if self.active else " "
+        return f"{self.number:>{width}} {self.connector}{mark} {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,8 @@ class Outline:
     _top: Segment
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.rows)) or "(no entries)"
+        width = len(str(max((row.number for row in self.rows), default=0)))
+        return "\n".join(row.drawn(width) for row in self.rows) or "(no entries)"
 
     __repr__ = __str__
 
@@ -113,6 +120,7 @@ def build_outline(
     read: Callable[[str], Entry],
     active: frozenset[str],
     labels: Mapping[str, str],
+    number_of: Callable[[str], int],
     *,
     ids: bool = False,
 ) -> Outline:
@@ -120,6 +128,7 @@ def build_outline(
 
     Args:
         active: The ids on the branch to mark.
+        number_of: The place of an entry in the file, by which `Session.find` finds it.
         ids: Put the last eight digits of the id before each text; the first ones are the
             time, and alike.
     """
@@ -130,7 +139,7 @@ def build_outline(
             text = f"{text} [label: {safe_line(labels[entry_id])}]"
         if ids:
             text = f"{entry_id[-8:]} {text}"
-        rows.append(Row(entry_id, connector, entry_id in active, text))
+        rows.append(Row(number_of(entry_id), entry_id, connector, entry_id in active, text))
     return Outline(tuple(rows), segments)
 
 
@@ -194,7 +203,7 @@ def _item(row: Row) -> Html:
     role, colon, rest = row.text.partition(":")
     named = element("code", role) if colon else Html("")
     mark = element("strong", named) if row.active and named else named
-    return element("li", mark, rest if colon else row.text)
+    return element("li", f"{row.number} ", mark, rest if colon else row.text)
 
 
 def _branch(number: int, count: int, segment: Segment, shown: Mapping[str, Row]) -> Html:

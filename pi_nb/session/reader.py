@@ -6,6 +6,7 @@ and grows with the lane, so that a turn does not cost the length of its branch.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +21,8 @@ from .index import Diagnostic, Index, Place
 from .jsonl import Log
 from .outline import Outline, build_outline, segments_of
 from .records import Header, LaneMove, Record
+
+_NUMBER = re.compile(r"#?[1-9]\d{0,8}")
 
 
 class SessionReader:
@@ -132,9 +135,10 @@ class SessionReader:
         return list(self._records(places))
 
     def find(self, text: str) -> Entry:
-        """The entry with this id or label, or whose id alone begins or ends with the text.
+        """The entry with this id, label or number, or whose id alone begins or ends so.
 
-        Ids begin with the time, so those of one minute begin alike; their ends differ.
+        A number (`3` or `#3`) is the entry's place in the file, as the outline shows it. Ids
+        begin with the time, so those of one minute begin alike; their ends differ.
 
         Raises:
             PiError: `invalid_argument`: none, or several.
@@ -142,6 +146,9 @@ class SessionReader:
         with self._mutex:
             tree, labels = self._index.tree, self._index.labels
             found = [text] if text in tree else [id for id, said in labels.items() if said == text]
+            if not found and _NUMBER.fullmatch(text):
+                row = int(text.lstrip("#"))
+                found = [id for id in [tree.id_at(row)] if id] if row <= len(tree) else []
             if not found and text:
                 found = [id for id in tree if id.startswith(text) or id.endswith(text)]
         if len(found) == 1:
@@ -205,7 +212,10 @@ class SessionReader:
             segments = segments_of(self._index.tree)
             active = frozenset(self._index.tree.branch(self.leaf(lane)))
             labels = self.labels
-        return build_outline(segments, self.entry, active, labels, ids=ids)
+        return build_outline(segments, self.entry, active, labels, self._number, ids=ids)
+
+    def _number(self, entry_id: str) -> int:
+        return self._index.tree.row(entry_id)
 
     def _take(self, change: object, stored: Stored, place: Place) -> None:
         """Bring memory to where the log is, after a line was written."""

@@ -41,6 +41,8 @@ class SessionInfo:
     """Of the last message; naming or labelling a session does not make it newer."""
     name: str | None
     """None also where the name lies too far from the end to be looked for."""
+    empty: bool = False
+    """Nothing was said in it yet."""
 
     def __str__(self) -> str:
         when = datetime.fromtimestamp(self.modified / 1000).strftime("%Y-%m-%d %H:%M")
@@ -97,8 +99,8 @@ class SessionRepo:
         return sorted(found, key=lambda info: (info.modified, info.id), reverse=True)
 
     def latest(self, cwd: str | os.PathLike[str] | None = None) -> SessionInfo | None:
-        """The session with the newest message, if there is one."""
-        return next(iter(self.list(cwd)), None)
+        """The session with the newest message; None where nothing was said in any."""
+        return next((info for info in self.list(cwd) if not info.empty), None)
 
     def find(self, text: str, cwd: str | os.PathLike[str] | None = None) -> SessionInfo:
         """A session by its path, its name, its id, or the beginning or end of its id.
@@ -137,10 +139,11 @@ def session_info(path: Path) -> SessionInfo | None:
     except (PiError, OSError):
         return None
     spoken, name = _ends(tail)
+    empty = spoken is None and size <= len(first) + TAIL
     if spoken is None:
         # No message at all, or one too long for the tail.
-        spoken = header.created_at if size <= len(first) + TAIL else changed
-    return SessionInfo(path, header.id, header.cwd, header.created_at, spoken, name)
+        spoken = header.created_at if empty else changed
+    return SessionInfo(path, header.id, header.cwd, header.created_at, spoken, name, empty)
 
 
 def _header(line: bytes) -> Header | None:

@@ -14,7 +14,7 @@ from loopback import Loopback, sse
 
 import pi_nb
 from pi_nb import PiError, ScriptedModel, call, reply
-from pi_nb.notebook.agent import current
+from pi_nb.notebook.current import current
 
 
 def _models(loopback: Loopback, *names: str, **extra: Any) -> None:
@@ -227,15 +227,81 @@ def test_no_approval_is_possible_without_somebody_to_ask(tmp_path: Path) -> None
     assert "nobody can be asked" in result.messages[2].text  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("approve", ["maybe", 1, None])
-def test_an_unknown_approval_is_refused_before_a_session_is_left_open(
-    tmp_path: Path, approve: Any
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"approve": "maybe"}, '"ask", "allow", "deny"'),
+        ({"approve": None}, '"ask", "allow", "deny"'),
+        ({"tools": ["bash"]}, "'bash' is no tool"),
+        ({"tools": "bash"}, "a list of tools"),
+        ({"model": 3}, "3 is no model"),
+        ({"window": 0}, "1 token or more"),
+        ({"cwd": "no/such/folder"}, "no folder"),
+    ],
+)
+def test_a_wrong_argument_is_refused_in_one_line_before_a_file_is_made(
+    tmp_path: Path, wrong: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(PiError, match='"ask", "allow", "deny"'):
-        pi_nb.agent(tmp_path / "s.jsonl", cwd=tmp_path, model=ScriptedModel([]), approve=approve)
+    with pytest.raises(PiError, match=said) as raised:
+        pi_nb.agent(
+            tmp_path / "s.jsonl",
+            **{"cwd": tmp_path, "model": ScriptedModel([]), **wrong},
+        )
 
-    with pi_nb.agent(tmp_path / "s.jsonl", model=ScriptedModel([])):
-        pass
+    assert raised.value.code == "invalid_argument"
+    assert "\n" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_session_file_is_not_made_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PiError, match="no folder"):
+        pi_nb.agent(tmp_path / "no" / "s.jsonl", cwd=tmp_path, model=ScriptedModel([]))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("nothing", ["", "  \n", 3, None])
+def test_a_prompt_that_says_nothing_is_refused(tmp_path: Path, nothing: Any) -> None:
+    with pi_nb.agent(cwd=tmp_path, model=ScriptedModel(["x"])) as agent:
+        with pytest.raises(PiError) as raised:
+            agent.prompt_sync(nothing)
+
+        assert raised.value.code == "invalid_argument"
+        assert len(agent.session) == 0
+
+
+def test_a_failed_model_is_not_silent(tmp_path: Path) -> None:
+    with pi_nb.agent(cwd=tmp_path, model=ScriptedModel([reply(error="overloaded")])) as agent:
+        result = agent.prompt_sync("go")
+
+    assert not result.ok
+    assert "overloaded" in str(result)
+
+
+def test_typed_functions_are_tools(tmp_path: Path) -> None:
+    def weather(city: str) -> str:
+        """The weather in a city."""
+        return f"Rain in {city}."
+
+    model = ScriptedModel([reply(call("weather", city="Bergen")), "Rain."])
+    with pi_nb.agent(cwd=tmp_path, model=model, tools=[weather]) as agent:
+        agent.prompt_sync("How is Bergen?")
+
+        assert [tool.name for tool in agent.tools] == ["weather"]
+    assert model.requests[1].messages[-1].text == "Rain in Bergen."  # type: ignore[union-attr]
+
+
+def test_an_entry_is_gone_to_by_itself_its_number_or_its_id(tmp_path: Path) -> None:
+    with pi_nb.agent(cwd=tmp_path, model=ScriptedModel(lambda r: "Yes.")) as agent:
+        agent.prompt_sync("one")
+        agent.prompt_sync("two")
+        second = list(agent.session.entries())[1]
+
+        for where in (second, 2, "2", second.id, second.id[-10:]):
+            agent.goto(4)
+            agent.goto(where)
+            assert agent.harness.leaf == second.id
+        assert agent.goto(3).editor_text == "two"
 
 
 @pytest.mark.slow

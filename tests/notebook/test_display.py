@@ -118,7 +118,7 @@ def test_a_run_in_a_plain_script_streams_to_the_terminal(tmp_path: Path) -> None
     )
 
     assert done.stderr == ""
-    said = ["I look.", "bash: echo seen", "✓ bash: echo seen", "  seen", "Done."]
+    said = ["I look.", "▸ bash: echo seen", "  seen", "Done."]
     places = [done.stdout.index(word) for word in said]
     assert places == sorted(places)
 

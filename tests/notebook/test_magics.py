@@ -139,13 +139,63 @@ def test_without_a_model_the_cell_says_what_to_do_and_asks_nobody(
     assert messages(tmp_path) == []
 
 
-def test_the_first_magic_binds_agent_unless_the_name_is_taken(kernel: LiveKernel) -> None:
-    kernel.good("agent = 'mine'")
-    kernel.good("%agent status")
-    assert kernel.good("print(agent)").stdout == "mine\n"
-    kernel.good("del agent")
-    kernel.good("%agent status")
+def test_to_look_makes_no_agent_and_no_session(kernel: LiveKernel, tmp_path: Path) -> None:
+    shown = kernel.good("%agent").result
+
+    assert "No agent yet" in shown
+    assert not (tmp_path / "sessions").exists()
+    assert kernel.good("print('agent' in globals())").stdout == "False\n"
+
+
+def test_the_first_cell_binds_agent_unless_the_name_is_taken(kernel: LiveKernel) -> None:
+    kernel.run("%%agent\nhello")
     assert kernel.good("print(type(agent).__name__)").stdout == "Agent\n"
+    kernel.good("agent.close(); agent = 'mine'")
+    kernel.run("%%agent\nhello")
+    assert kernel.good("print(agent)").stdout == "mine\n"
+
+
+def test_the_variable_agent_says_whom_the_magics_talk_to(kernel: LiveKernel) -> None:
+    kernel.good(
+        "agent = one = pi_nb.agent('1.jsonl', model=ScriptedModel(lambda r: 'I am one.'))\n"
+        "two = pi_nb.agent('2.jsonl', model=ScriptedModel(lambda r: 'I am two.'))"
+    )
+
+    assert "I am one." in kernel.good("%%agent\nwho?").markdown
+    kernel.good("%agent")
+    assert kernel.good("print(agent is one)").stdout == "True\n"
+    assert (
+        "I am two."
+        in kernel.good("agent = two\nget_ipython().run_cell_magic('agent', '', 'x')").markdown
+    )
+
+
+def test_a_closed_agent_is_named_and_kept(kernel: LiveKernel) -> None:
+    kernel.good(
+        "agent = pi_nb.agent('1.jsonl', model=ScriptedModel(['Yes.'])); agent.prompt_sync('x')"
+    )
+    kernel.good("agent.close()")
+
+    cell = kernel.run("%%agent\nhello")
+
+    assert cell.ename == "UsageError"
+    assert "closed" in cell.evalue
+    assert "%agent resume" in cell.evalue
+    assert kernel.good("print(agent.last.text)").stdout == "Yes.\n"
+
+
+def test_resume_goes_on_with_what_was_said_and_not_with_an_empty_session(
+    kernel: LiveKernel,
+) -> None:
+    kernel.good("agent = pi_nb.agent(model=ScriptedModel(lambda r: 'Yes.'), name='work')")
+    kernel.good("%%agent\nhello")
+    kernel.good("agent.close(); del agent; other = pi_nb.agent(); other.close()")
+
+    shown = kernel.good("%agent resume").result
+
+    assert "work" in shown
+    assert "2 messages" in shown
+    assert "the session used" in shown
 
 
 @pytest.mark.parametrize(
@@ -153,6 +203,7 @@ def test_the_first_magic_binds_agent_unless_the_name_is_taken(kernel: LiveKernel
     [
         ("%agent nonsense", "see `%agent -h`"),
         ("%agent explain {8}", "A prompt goes into a %%agent cell"),
+        ("%agent opne x", "Did you mean 'open'?"),
         ("%agent new --nme x", "unrecognized arguments: --nme"),
         ("%agent open", "the following arguments are required: FILE"),
         ("%agent open no_such_file.jsonl", "no file no_such_file.jsonl"),
@@ -161,11 +212,14 @@ def test_the_first_magic_binds_agent_unless_the_name_is_taken(kernel: LiveKernel
         ("%agent goto zzz", "'zzz'"),
         ("%agent model nonsense", "http://"),
         ("%agent model http://127.0.0.1:9", "127.0.0.1:9"),
-        ("%agent model http://127.0.0.1:8080 --window many", "invalid int value"),
+        ("%agent model http://127.0.0.1:8080 --window many", "a whole number of tokens"),
+        ("%agent model http://127.0.0.1:8080 --window=-3", "a whole number of tokens"),
         ("%agent resume no-such", "'no-such'"),
         ("%%agent --nonsense\nhi", "unrecognized arguments: --nonsense"),
         ("%%agent -o 1x\nhi", "'1x'"),
-        ("%%agent\n   ", "empty"),
+        ("%%agent\n   ", "the cell is empty"),
+        ("%%agent", "the cell is empty"),
+        ("%%time\n%%agent", "the cell is empty"),
         ("%agent new 'x", "quotation"),
     ],
 )
@@ -186,7 +240,7 @@ def test_a_mistake_is_one_line_with_the_next_step_and_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    "line", ["%agent -h", "%agent new -h", "%agent goto --help", "%%agent -h\nx"]
+    "line", ["%agent -h", "%agent new -h", "%agent goto --help", "%%agent -h\nx", "%%agent -h"]
 )
 def test_help_is_shown_in_the_cell(kernel: LiveKernel, line: str) -> None:
     cell = kernel.good(line)
@@ -204,7 +258,7 @@ def test_new_open_resume_list_and_goto_move_between_sessions_and_entries(
     kernel.good("%agent new --name second")
     kernel.good("%%agent\ntwo")
 
-    listed = kernel.good("print(get_ipython().run_line_magic('agent', 'list'))").stdout
+    listed = kernel.good("%agent list").result
     assert "first" in listed
     assert "second" in listed
 
@@ -213,8 +267,7 @@ def test_new_open_resume_list_and_goto_move_between_sessions_and_entries(
     kernel.good("%agent resume second")
     assert kernel.good("print(agent.session.name)").stdout == "second\n"
 
-    kernel.good("where = next(agent.session.entries()).id")
-    cell = kernel.good("get_ipython().run_line_magic('agent', 'goto ' + where)")
+    cell = kernel.good("%agent goto 1")
     assert "two" in cell.result
     kernel.good("%%agent\ntwo again")
     assert "├" in kernel.good("print(agent.outline())").stdout
@@ -264,6 +317,20 @@ def test_an_approval_is_asked_for_by_input(
     assert "touch made" in cell.stdout
     assert (tmp_path / "made").exists() is made
     assert _approvals(tmp_path) == [(record, "user")]
+
+
+def test_nonsense_is_asked_again_and_the_reason_of_a_no_reaches_the_model(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    kernel.good(f"agent = pi_nb.agent(model={TOUCHES})")
+
+    kernel.start("%%agent\ngo", allow_stdin=True)
+    kernel.answer("banana")
+    kernel.answer("no, write it to the log instead")
+    cell = kernel.finish()
+
+    assert "answer y, n or a" in cell.stdout
+    assert messages(tmp_path)[2]["content"][0]["text"].endswith("write it to the log instead")
 
 
 def test_always_is_asked_once_a_session(kernel: LiveKernel, tmp_path: Path) -> None:

@@ -47,13 +47,15 @@ def test_a_chain_is_flat_and_a_branch_point_indents() -> None:
     session.append_sync(said("u7"))
 
     assert str(session.outline()) == dedent("""\
-        • user: u1
-          ├─ • user: u2
-          │  ├─   user: u3
-          │  ├─   user: u4
-          │  │    user: u5
-          │  └─ • user: u7
-          └─   user: u6""")
+        1 • user: u1
+        2   ├─ • user: u2
+        3   │  ├─   user: u3
+        4   │  ├─   user: u4
+        5   │  │    user: u5
+        7   │  └─ • user: u7
+        6   └─   user: u6""")
+    assert [row.text for row in session.outline().rows if row.number == 7] == ["user: u7"]
+    assert session.find("#7").id == session.find("7").id == session.leaf()
 
 
 def test_every_kind_of_row_says_what_it_is() -> None:
@@ -94,9 +96,9 @@ def test_labels_and_on_demand_ids_are_shown() -> None:
     session = grown(said("u"))
     asyncio.run(labelled(session))
 
-    assert str(session.outline()) == "• user: u [label: start]"
+    assert str(session.outline()) == "1 • user: u [label: start]"
     end = session.branch_ids()[0][-8:]
-    assert str(session.outline(ids=True)) == f"• {end} user: u [label: start]"
+    assert str(session.outline(ids=True)) == f"1 • {end} user: u [label: start]"
 
 
 def test_hostile_text_is_text() -> None:
@@ -116,10 +118,10 @@ def test_the_html_is_nested_lists_that_name_their_branches() -> None:
     session.append_sync(said("u3"))
 
     assert session.outline()._repr_html_() == (
-        "<ul><li><strong><code>user</code></strong> u1</li>"
-        "<li><em>branch 1 of 2</em><ul><li><code>user</code> u2</li></ul></li>"
+        "<ul><li>1 <strong><code>user</code></strong> u1</li>"
+        "<li><em>branch 1 of 2</em><ul><li>2 <code>user</code> u2</li></ul></li>"
         "<li><em>branch 2 of 2, here</em>"
-        "<ul><li><strong><code>user</code></strong> u3</li></ul></li></ul>"
+        "<ul><li>3 <strong><code>user</code></strong> u3</li></ul></li></ul>"
     )
 
 

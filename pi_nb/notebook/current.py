@@ -1,0 +1,45 @@
+"""The agents of this process: one a session file, and one that the magics use."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .agent import Agent
+
+_lock = threading.Lock()
+_open: list[Agent] = []
+_current: Agent | None = None
+
+
+def current() -> Agent | None:
+    """The agent that the magics use where no variable `agent` says otherwise: the newest one
+    made, unless it was closed."""
+    return _current
+
+
+def make_current(agent: Agent) -> None:
+    """Make the magics use this agent."""
+    global _current
+    with _lock:
+        if agent not in _open:
+            _open.append(agent)
+        _current = agent
+
+
+def forget(agent: Agent) -> None:
+    """The agent was closed."""
+    global _current
+    with _lock:
+        if agent in _open:
+            _open.remove(agent)
+        if _current is agent:
+            _current = None
+
+
+def on_file(path: Path) -> list[Agent]:
+    """The open agents whose session is this file: one at most, unless two threads raced."""
+    with _lock:
+        return [agent for agent in _open if agent.session.path == path]
