@@ -79,6 +79,8 @@ def tool(
     `Annotated[str, "text"]` or pydantic's `Field(description="text")` describes a
     parameter. A parameter annotated `ToolContext` is filled in and not in the schema.
 
+    From Python the tool is called as the function it was made of: `grow("Salix")`.
+
     An async function runs on the loop. A plain function runs in a thread of its own, with
     the caller's context variables. After an abort it has half a second to notice
     `context.signal`; then it is left behind: it runs on to its end, because Python cannot
@@ -133,7 +135,15 @@ def tool(
                 return _as_result(await context.on_main(call))
             return await _in_thread(call, context)
 
-        return AgentTool(spec, execute, label=label, mode=mode, changes=changes, prepare=prepare)
+        return AgentTool(
+            spec,
+            execute,
+            label=label,
+            mode=mode,
+            changes=changes,
+            prepare=prepare,
+            function=function,
+        )
 
     return make if function is None else make(function)
 

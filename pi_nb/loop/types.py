@@ -68,10 +68,11 @@ class ToolContext:
 Execute = Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AgentTool:
     """A tool: what the model is told, and what runs.
 
+    Made by `@tool` it can still be called as the function it was: `weather("Bergen")`.
     `execute` gets arguments that fit `spec.parameters`. An exception from it is an error
     result with the exception's text.
     """
@@ -88,7 +89,22 @@ class AgentTool:
 
     Pure, for any object at all; the call in the log stays as the model sent it.
     """
+    function: Callable[..., Any] | None = field(default=None, compare=False)
+    """The Python function it was made of, for calls from Python."""
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself: no schema, no thread. An async one gives a coroutine.
+
+        Raises:
+            TypeError: the tool was not made of a function.
+        """
+        if self.function is None:
+            raise TypeError(f"{self!r} was not made of a function; await its execute(...)")
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"AgentTool({self.name})"

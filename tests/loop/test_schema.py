@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import dataclasses
 import enum
 import sys
 import threading
@@ -305,3 +306,33 @@ async def test_an_exception_comes_out_as_it_is_also_one_that_futures_refuse() ->
         await run(tool(fail), kind="key")
     with pytest.raises(RuntimeError, match="StopIteration"):
         await run(tool(fail), kind="stop")
+
+
+# --- from Python ----------------------------------------------------------------------------
+
+
+async def test_a_tool_can_be_called_as_the_function_it_was_made_of() -> None:
+    @tool
+    def weather(city: str, day: int = 1) -> str:
+        return f"{city} on day {day}: rain"
+
+    @tool(name="look_up")
+    async def slow(city: str) -> str:
+        return f"{city}: rain"
+
+    assert weather("Bergen", day=2) == "Bergen on day 2: rain"
+    assert await slow("Bergen") == "Bergen: rain"
+    assert repr([weather, slow]) == "[AgentTool(weather), AgentTool(look_up)]"
+
+
+def test_the_function_is_no_part_of_what_a_tool_is_equal_by() -> None:
+    @tool
+    def weather(city: str) -> str:
+        return city
+
+    assert dataclasses.replace(weather, function=None) == weather
+
+
+def test_a_tool_made_by_hand_says_that_it_is_no_function(make_tool: Any) -> None:
+    with pytest.raises(TypeError, match=r"AgentTool\(echo\) was not made of a function"):
+        make_tool("echo")("text")
