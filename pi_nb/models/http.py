@@ -33,6 +33,11 @@ ERROR_BODY_LIMIT = 64 * 1024
 ANSWER_LIMIT = 16 * 1024 * 1024
 """Bytes of an answer that is not streamed."""
 
+_NEAR = (".local", ".lan", ".internal", ".home.arpa")
+# What OpenSSL says, by its version, when the bytes that come are those of another protocol.
+_NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"}
+_NO_KNOWN_ISSUER = {18, 19, 20, 21}  # X509_V_ERR_*: signed by itself, or by nobody we know
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -133,6 +138,20 @@ def is_loopback(host: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
+def is_near(host: str) -> bool:
+    """The host is this machine or one of its own network, by its number or its name.
+
+    A name without a dot is one that a router or a hosts file gave.
+    """
+    if is_loopback(host):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        name = host.lower().rstrip(".")
+        return bool(name) and ("." not in name or name.endswith(_NEAR))
+
+
 def _client(url: str, timeouts: Timeouts) -> httpx.AsyncClient:
     import httpx  # a tenth of a second that a session without a server does not need
 
@@ -141,16 +160,21 @@ def _client(url: str, timeouts: Timeouts) -> httpx.AsyncClient:
         timeout=httpx.Timeout(timeouts.idle, connect=timeouts.connect, pool=timeouts.connect),
         trust_env=not is_loopback(parts.hostname or ""),
         # Without TLS there is nothing to verify, and no certificates need to be read.
-        verify=_trust() if parts.scheme == "https" else False,
+        verify=_trust(*map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
+        if parts.scheme == "https"
+        else False,
         follow_redirects=False,
         # A compressed stream is held back by proxies until a block is full.
         headers={"Accept-Encoding": "identity", "User-Agent": "pi-nb"},
     )
 
 
-@functools.cache
-def _trust() -> ssl.SSLContext:
-    """The machine's certificates; reading them takes longer than a request on a local network."""
+@functools.lru_cache(maxsize=4)
+def _trust(*_named: str | None) -> ssl.SSLContext:
+    """The certificates of this machine, or those that the environment names.
+
+    Kept: reading them takes longer than a request on a local network.
+    """
     import httpx
 
     return httpx.create_ssl_context()
@@ -187,17 +211,23 @@ def _explained(
     error: Exception, url: str, timeouts: Timeouts, began: bool, secrets: tuple[str, ...]
 ) -> ServerError:
     """A transport's exception in words. Its own text is used only where it cannot hold a key."""
+    import ssl
+
     import httpx
 
     where = shown_url(url)
     match error:
         case httpx.ConnectTimeout() | httpx.PoolTimeout():
-            words = f"No connection to {where} within {timeouts.connect:g} s"
+            # A server without TLS may wait for a request while we wait for its greeting.
+            words = f"No connection to {where} within {timeouts.connect:g} s{_without_tls(url)}"
             return ServerError(words, ("timeout",))
         case httpx.TimeoutException():
             return ServerError(f"Nothing came from {where} for {timeouts.idle:g} s", ("timeout",))
         case httpx.ConnectError():
-            return ServerError(f"No connection to {where}: {_reason(error)}", ("network",))
+            cause = _innermost(error)
+            if isinstance(cause, ssl.SSLError):
+                return _explained_tls(cause, url)
+            return ServerError(f"No connection to {where}: {_reason(cause)}", ("network",))
         case httpx.ReadError() | httpx.RemoteProtocolError() if began:
             return ServerError("The stream ended early", ("cut_off",))
         case httpx.RemoteProtocolError():
@@ -215,10 +245,39 @@ def _explained(
             return ServerError(scrub_keys(words, secrets))
 
 
-def _reason(error: BaseException) -> str:
-    """The system's words for a refused connection, from the innermost cause."""
+def _explained_tls(error: ssl.SSLError, url: str) -> ServerError:
+    """Why there is no secure connection. Its number is OpenSSL's, and no `errno`."""
+    import ssl
+
+    parts = urlsplit(shown_url(url))
+    if isinstance(error, ssl.SSLCertVerificationError):
+        words = f"The certificate of {parts.netloc} is not trusted: {error.verify_message}"
+        words = words.rstrip(".")
+        if error.verify_code in _NO_KNOWN_ISSUER:
+            words += ". If it is your own, name its file in the environment's SSL_CERT_FILE"
+        return ServerError(words, ("tls", "invalid"))
+    if error.reason in _NO_TLS:
+        words = f"{parts.netloc} does not speak https{_without_tls(url)}"
+        return ServerError(words, ("tls", "invalid"))
+    reason = (error.reason or "the connection ended").replace("_", " ").lower()
+    return ServerError(f"No secure connection to {parts.netloc}: {reason}", ("tls", "network"))
+
+
+def _without_tls(url: str) -> str:
+    """Advice, but not for the open internet, where a key would go out for all to read."""
+    parts = urlsplit(shown_url(url))
+    fits = parts.scheme == "https" and is_near(parts.hostname or "")
+    return f"; try http://{parts.netloc}" if fits else ""
+
+
+def _innermost(error: BaseException) -> BaseException:
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    """The system's words for a refused connection."""
     if isinstance(error, OSError) and error.errno and error.errno > 0:
         return os.strerror(error.errno)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -15,6 +15,7 @@ from pi_nb.models.http import (
     Timeouts,
     get_json,
     is_loopback,
+    is_near,
     post,
 )
 from pi_nb.result import Err, Ok
@@ -107,6 +108,33 @@ async def test_a_server_that_is_not_there_is_named(unused_port: int) -> None:
 
     assert str(failure) == f"No connection to {url}: Connection refused"
     assert failure.error.failure.kind == "network"
+
+
+async def test_a_server_without_tls_is_no_matter_of_the_systems_error_numbers(
+    plain_port: int,
+) -> None:
+    """OpenSSL's number 1 or 8 is not `errno` 1 or 8 ("Exec format error")."""
+    failure = failure_of(await exchange(f"https://127.0.0.1:{plain_port}/v1"))
+
+    assert str(failure).startswith(f"127.0.0.1:{plain_port} does not speak https; try http://")
+    assert not failure.error.failure.retryable
+
+
+async def test_a_server_that_waits_while_we_greet_it_may_speak_no_tls(loopback: Any) -> None:
+    url = f"https://127.0.0.1:{loopback.port}"
+
+    failure = failure_of(await exchange(url, timeouts=Timeouts(connect=0.1)))
+
+    assert str(failure) == f"No connection to {url} within 0.1 s; try {loopback.url}"
+
+
+async def test_a_self_signed_certificate_is_a_fault_that_asking_again_does_not_mend(
+    tls_server: Any,
+) -> None:
+    failure = failure_of(await exchange(tls_server.url))
+
+    assert "is not trusted: self-signed" in str(failure)
+    assert not failure.error.failure.retryable
 
 
 async def test_a_body_that_is_cut_off_ends_early(loopback: Any) -> None:
@@ -216,6 +244,16 @@ async def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
 )  # fmt: skip
 async def test_loopback_is_known_by_name_and_by_number(host: str, here: bool) -> None:
     assert is_loopback(host) is here
+
+
+@pytest.mark.parametrize(
+    ("host", "near"),
+    [("127.0.0.1", True), ("192.168.1.7", True), ("10.0.0.1", True), ("fd00::1", True),
+     ("169.254.1.1", True), ("gpubox", True), ("gpubox.local", True), ("GPU.lan.", True),
+     ("8.8.8.8", False), ("example.org", False), ("local.example.org", False), ("", False)],
+)  # fmt: skip
+async def test_a_private_network_is_known_by_name_and_by_number(host: str, near: bool) -> None:
+    assert is_near(host) is near
 
 
 @pytest.mark.parametrize("key", [CANARY + "\nX: y", CANARY + "…", CANARY])
