@@ -2,6 +2,7 @@
 
     http://127.0.0.1:8080            the first model of the server's list
     http://127.0.0.1:8080/v1#name    the one with that name
+    127.0.0.1:8080                   the same as with http://, on this machine or network only
 
 Only the server of that URL is asked. How much fits into a model's window is told by each
 server in its own place; where none tells, 8,192 tokens are assumed, because too small a
@@ -17,9 +18,9 @@ from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from pi_nb.result import Err, Ok, Result
-from pi_nb.text import one_line
+from pi_nb.text import one_line, safe_line
 
-from .http import HttpFailure, Timeouts, get_json
+from .http import HttpFailure, Timeouts, get_json, is_near
 from .keys import ApiKey, Key, bearer, shown_url
 from .openai_completions import API, OpenAICompletions
 from .types import ChatModel, Model
@@ -53,11 +54,16 @@ async def resolve(
     """The model that `spec` names, ready to be asked.
 
     Args:
-        spec: `URL` or `URL#name`, the URL with or without `/v1`.
+        spec: `URL` or `URL#name`, the URL with or without `/v1`. Of a host near by,
+            `host:port` is enough.
         window: Tokens of its context window; None: as the server says, else 8,192.
         api_key: Sent as Bearer; local servers need none.
     """
     url, _, name = spec.strip().partition("#")
+    if name and not url:
+        shown = safe_line(name, 60)
+        words = f"A name goes behind an address, e.g. http://127.0.0.1:8080#{shown}."
+        return Err(ModelError("not_a_url", words))
     match await list_models(url, api_key=api_key):
         case Err() as refused:
             return refused
@@ -115,21 +121,25 @@ async def list_models(url: str, *, api_key: ApiKey = None) -> Result[list[Model]
 
 def _base(url: str) -> str | ModelError:
     """The URL without what was copied along with it."""
+    url = url.strip()
     try:
-        parts = urlsplit(url.strip())
-        parts.port  # noqa: B018  # raises for a port that is none
+        parts = urlsplit(url if "://" in url else f"//{url}")
+        port = parts.port
     except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        words = f"{one_line(url)!r} is no URL of a model server. Write e.g. http://127.0.0.1:8080."
-        return ModelError("not_a_url", words)
+        parts, port = urlsplit(""), None
+    scheme = parts.scheme
+    if not scheme and port is not None and is_near(parts.hostname or ""):
+        scheme = "http"
     if "@" in parts.netloc:
         # It would stand in logs and session files; a key has its own way.
         return ModelError("not_a_url", "Leave the password out of the URL and pass it as api_key.")
+    if scheme not in ("http", "https") or not parts.hostname:
+        words = f"{one_line(url)!r} is no URL of a model server. Write e.g. http://127.0.0.1:8080."
+        return ModelError("not_a_url", words)
     path = parts.path.rstrip("/")
     for ending in _ENDINGS:
         path = path.removesuffix(ending)
-    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+    return urlunsplit((scheme, parts.netloc, path, "", ""))
 
 
 # --- asking ---------------------------------------------------------------------------------
@@ -151,6 +161,8 @@ def _is_missing(failure: HttpFailure) -> bool:
 
 def _list_error(base: str, failure: HttpFailure) -> ModelError:
     where = shown_url(base)
+    if "tls" in failure.error.codes:
+        return ModelError("unreachable", f"{failure}.")
     if failure.status is None:
         return ModelError("unreachable", f"{failure}. Is the model server running?")
     auth = failure.error.failure.kind == "auth"

@@ -164,8 +164,9 @@ async def test_an_unknown_name_says_which_there_are(loopback: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["", "claude", "127.0.0.1:8080", "ftp://127.0.0.1", "http://", "http://127.0.0.1:x",
-             "http://127.0.0.1:99999", "http://[::1", "#name"]
+    "spec", ["", "claude", "big-2", "127.0.0.1", "example.org:8080", "8.8.8.8:80", "127.0.0.1:x",
+             "ftp://127.0.0.1", "http://", "http://127.0.0.1:x", "http://127.0.0.1:99999",
+             "http://[::1", "#name"]
 )  # fmt: skip
 async def test_what_is_no_url_says_how_one_looks(spec: str) -> None:
     error = await refused(spec)
@@ -174,8 +175,53 @@ async def test_what_is_no_url_says_how_one_looks(spec: str) -> None:
     assert "http://127.0.0.1:8080" in str(error)
 
 
-async def test_a_password_does_not_belong_into_a_url() -> None:
-    error = await refused("http://me:hunter2@127.0.0.1:1")
+async def test_a_host_near_by_needs_no_scheme(loopback: Any) -> None:
+    loopback.always("/v1/models", TWO)
+
+    for host in ("127.0.0.1", "localhost"):
+        model = (await found(f" {host}:{loopback.port}/v1#second")).model
+
+        assert (model.id, model.base_url) == ("second", f"http://{host}:{loopback.port}/v1")
+
+
+async def test_a_name_alone_is_told_where_it_goes() -> None:
+    error = await refused("#big-2")
+
+    assert str(error) == "A name goes behind an address, e.g. http://127.0.0.1:8080#big-2."
+
+
+async def test_http_where_https_was_asked_for_names_the_address_to_try(plain_port: int) -> None:
+    error = await refused(f"https://127.0.0.1:{plain_port}")
+
+    assert error.code == "unreachable"
+    assert str(error) == (
+        f"127.0.0.1:{plain_port} does not speak https; try http://127.0.0.1:{plain_port}."
+    )
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_named_as_such(tls_server: Any) -> None:
+    error = await refused(tls_server.url)
+
+    assert error.code == "unreachable"
+    assert f"certificate of 127.0.0.1:{tls_server.port} is not trusted: self-signed" in str(error)
+    assert str(error).endswith("SSL_CERT_FILE.")
+
+
+async def test_a_certificate_of_your_own_is_trusted_when_it_is_named(
+    tls_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await refused(tls_server.url)).code == "unreachable"
+
+    monkeypatch.setenv("SSL_CERT_FILE", str(tls_server.certificate))
+
+    assert (await found(tls_server.url)).model.id == "m"
+
+
+@pytest.mark.parametrize(
+    "spec", ["http://me:hunter2@127.0.0.1:1", "me:hunter2@127.0.0.1:1", "me:hunter2@example.org:1"]
+)
+async def test_a_password_does_not_belong_into_a_url(spec: str) -> None:
+    error = await refused(spec)
 
     assert "api_key" in str(error)
     assert "hunter2" not in str(error)
