@@ -7,6 +7,7 @@ the session file are what they would be with any model.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -223,6 +224,8 @@ def run_notebook(target: Path) -> int:
         raise DemoError(f"there is no folder {target.parent} to write the notebook to")
     notebook = nbformat.read(notebook_source(), as_version=4)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory(prefix="pi-nb-demo-") as folder:
+        # What the notebook makes goes with the folder.
+        inside = {**os.environ, "TMPDIR": folder, "PI_NB_SESSION_DIR": f"{folder}/sessions"}
         client = NotebookClient(
             notebook,
             timeout=120,
@@ -236,7 +239,7 @@ def run_notebook(target: Path) -> int:
         )
         described = deepcopy(notebook.metadata)
         try:
-            client.execute()
+            client.execute(env=inside)
         except CellExecutionError as error:
             raise DemoError(f"a cell failed:\n{error}") from None
     # The kernel adds its version; the notebook is the same whatever ran it.

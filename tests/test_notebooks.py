@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def _executed(path: Path, folder: Path) -> list[Any]:
         store_widget_state=False,
         coalesce_streams=True,
     )
-    client.execute()
+    client.execute(env={**os.environ, "TMPDIR": str(folder)})
     return [_outputs(cell) for cell in notebook.cells if cell.cell_type == "code"]
 
 

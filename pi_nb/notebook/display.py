@@ -170,7 +170,9 @@ def _plain(block: Block) -> str:
 def footer(result: TurnResult, context: Estimate) -> str:
     """One line on what a run used: model, requests, tokens, cost where known, the window."""
     usage = result.usage
-    asked = sum(isinstance(message, AssistantMessage) for message in result.messages)
+    answers = [message for message in result.messages if isinstance(message, AssistantMessage)]
+    # An aborted run ends with an empty answer that nobody was asked for.
+    asked = sum(bool(said.content) or said.stop_reason != "aborted" for said in answers)
     parts = [str(result.model), count(asked, "request")]
     parts.append(f"{usage.input:,} tokens in, {usage.output:,} out")
     if usage.cache_read:

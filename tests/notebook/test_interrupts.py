@@ -137,15 +137,21 @@ def test_an_answer_that_was_arriving_is_kept_as_far_as_it_came(
     _next_cell_works(kernel)
 
 
-def test_a_late_interrupt_does_not_hit_the_next_run(kernel: LiveKernel) -> None:
-    kernel.good('agent = pi_nb.agent(model=ScriptedModel(lambda request: "Done."))')
+def test_a_press_while_the_last_answer_arrives_does_not_hit_the_next_run(
+    kernel: LiveKernel,
+) -> None:
+    """J-13. Pressed from inside the run, so that it surely comes before the cell is over."""
+    kernel.good(
+        "import signal, threading\n"
+        "def pressed(request):\n"
+        "    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)\n"
+        "    return 'Done.'\n"
+        "agent = pi_nb.agent(model=ScriptedModel([pressed, 'Next.'] * 5))"
+    )
 
     for _ in range(5):
-        kernel.start("%%agent\nquick")
-        kernel.until(lambda cell: "running" in cell.text)
-        kernel.interrupt()
-        kernel.finish()
-        assert "Done." in kernel.good("%%agent\nnext").markdown
+        kernel.run("%%agent\nquick")
+        assert "Next." in kernel.good("%%agent\nnext").markdown
 
 
 def test_an_interrupted_question_is_no_approval(kernel: LiveKernel, tmp_path: Path) -> None:
