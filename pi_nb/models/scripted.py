@@ -15,6 +15,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import ValidationError
+
 from pi_nb.abort import Aborted, AbortSignal, unless_aborted
 from pi_nb.js import utf16_len
 from pi_nb.messages import (
@@ -112,12 +114,18 @@ def thinking(text: str, signature: str | None = None) -> ThinkingContent:
 
 
 class Script:
-    """A queue of answers that several models may draw from, in the order they are asked."""
+    """A queue of answers that several models may draw from, in the order they are asked.
+
+    Raises:
+        PiError: `invalid_argument` where something in the list is no answer, with its number.
+    """
 
     def __init__(self, answers: Iterable[Answer] | Callable[[Request], Answer]) -> None:
         self._function = answers if callable(answers) else None
-        self._queue: deque[Answer] = deque(() if callable(answers) else _listed(answers))
-        self._given = len(self._queue)
+        self._queue: deque[Answer] = deque()
+        self._given = 0
+        if not callable(answers):
+            self.add(*_listed(answers))
         self._asked = 0
         self._calls = 0
 
@@ -127,9 +135,14 @@ class Script:
         return None if self._function else len(self._queue)
 
     def add(self, *answers: Answer) -> None:
-        """Put answers at the end of the queue."""
-        self._queue.extend(answers)
-        self._given += len(answers)
+        """Put answers at the end of the queue: all of them, or none.
+
+        Raises:
+            PiError: `invalid_argument` where one is no answer, with its number in the script.
+        """
+        taken = [_taken(answer, self._given + place) for place, answer in enumerate(answers, 1)]
+        self._queue.extend(taken)
+        self._given += len(taken)
 
     def call_id(self) -> str:
         """The next id for a tool call that brings none; unique within the script."""
@@ -162,7 +175,24 @@ class Script:
 def _listed(answers: Iterable[Answer]) -> Iterable[Answer]:
     if isinstance(answers, str | dict | Reply):
         raise PiError("invalid_argument", "answers is a list of answers; put this one in brackets")
+    if not isinstance(answers, Iterable):
+        found = type(answers).__name__
+        raise PiError("invalid_argument", f"answers is a list or a function, not {found}")
     return answers
+
+
+def _taken(answer: Answer, number: int) -> Answer:
+    """The answer, made sure of now: later it would be the model that seems to fail."""
+    if callable(answer):
+        return answer
+    try:
+        return _as_reply(answer)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        words = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except (TypeError, PiError) as error:
+        words = str(error)
+    raise PiError("invalid_argument", f"answer {number} of the script is none: {words}")
 
 
 def _as_reply(answer: Answer) -> Reply:
@@ -172,7 +202,13 @@ def _as_reply(answer: Answer) -> Reply:
         return reply(answer)
     if isinstance(answer, dict):
         return _from_wire(answer)
-    raise TypeError(f"an answer is a text, a reply or a dict, not {type(answer).__name__}")
+    found = type(answer).__name__
+    hint = f"; put it into reply(...), as {found} is a part of one" if _is_block(answer) else ""
+    raise TypeError(f"an answer is a text, a reply or a dict, not {found}{hint}")
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, TextContent | ThinkingContent | ToolCall)
 
 
 def _from_wire(data: dict[str, Any]) -> Reply:

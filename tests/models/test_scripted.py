@@ -134,7 +134,9 @@ async def test_one_function_answers_every_request(ask: Any) -> None:
     assert model.remaining is None
 
 
-@pytest.mark.parametrize("answer", [lambda _request: 1 / 0, lambda _request: 42, 42, None])
+@pytest.mark.parametrize(
+    "answer", [lambda _request: 1 / 0, lambda _request: 42, lambda _request: None]
+)
 async def test_a_script_that_fails_ends_in_an_error_and_never_raises(ask: Any, answer: Any) -> None:
     said = await ask(ScriptedModel([answer]))
 
@@ -277,6 +279,37 @@ async def test_a_text_in_the_place_of_a_list_is_a_mistake_said_at_once() -> None
         ScriptedModel("hello")
 
     assert mistake.value.code == "invalid_argument"
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ([3], "answer 1 of the script is none: an answer is a text, a reply or a dict, not int"),
+        (["one", None], "answer 2 of the script is none"),
+        (["one", call("read")], "put it into reply(...)"),
+        ([{"content": 3}], "answer 1 of the script is none: content: "),
+        ([{"content": "a", "stopReason": "tired"}], "stopReason: "),
+        (3, "answers is a list or a function, not int"),
+    ],
+)
+@pytest.mark.parametrize("make", [ScriptedModel, Script])
+async def test_what_is_no_answer_is_refused_before_it_is_asked_for(
+    make: Any, answers: Any, words: str
+) -> None:
+    with pytest.raises(PiError) as mistake:
+        make(answers)
+
+    assert mistake.value.code == "invalid_argument"
+    assert words in mistake.value.message
+
+
+async def test_answers_added_later_are_numbered_on_and_taken_all_or_none() -> None:
+    script = Script(["one", "two"])
+
+    with pytest.raises(PiError, match="answer 4 of the script"):
+        script.add("three", 4)
+
+    assert script.remaining == 2
 
 
 async def test_its_description_is_what_was_asked_for() -> None:
