@@ -23,8 +23,8 @@ from pi_nb.text import safe_line
 from .exchange import Timed
 from .keys import scrub_keys, secret_values
 from .playback import paced
-from .question import question_digest
-from .reel import Reel
+from .question import Question
+from .reel import Asked, Reel
 from .types import ChatModel, End, Model, Request, StreamEvent
 
 Pace = float | Literal["recorded"] | None
@@ -82,6 +82,7 @@ class RecordingModel:
             raise PiError("invalid_state", f"{cassette.path} is only played; use mode='auto'.")
         self._live = model
         self._cassette = cassette
+        self._asked = Asked(cassette)
 
     def __repr__(self) -> str:
         return f"RecordingModel({self.model}, {self._cassette!r})"
@@ -97,13 +98,21 @@ class RecordingModel:
         if signal.aborted:
             yield End(reason="aborted")
             return
-        cassette = self._cassette
         try:
-            question = cassette.question(self.model, request)
-            question_digest(question)
+            question = self._asked.question(self.model, request)
+            _ = question.digest  # what has no JSON form shows here
         except _UNWRITABLE as error:
             yield _error(f"The request cannot be recorded: {error}")
             return
+        async with aclosing(self.record(question, request, signal)) as events:
+            async for event in events:
+                yield event
+
+    async def record(
+        self, question: Question, request: Request, signal: AbortSignal
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """As `stream`, for a request whose question is known."""
+        cassette = self._cassette
         order = cassette.begin()
         clock = asyncio.get_running_loop().time
         begin = clock()
@@ -186,6 +195,7 @@ class PlayingModel:
         self._live = RecordingModel(model, cassette) if model and cassette.mode != "play" else None
         self._model = model.model if model and id is None else _model_on(cassette, id)
         self._pace = pace
+        self._asked = Asked(cassette)
         self._head = cassette.exchange_head()
 
     def __repr__(self) -> str:
@@ -203,15 +213,15 @@ class PlayingModel:
             yield End(reason="aborted")
             return
         try:
-            question = self._cassette.question(self._model, request)
-            found = self._head.take(question_digest(question))
+            question = self._asked.question(self._model, request)
+            found = self._head.take(question.digest)
         except _UNWRITABLE as error:
             yield _error(f"The request cannot be looked up: {error}")
             return
         if found is not None:
             events = paced(self._waits(found.events), signal)
         elif self._live is not None:
-            events = self._live.stream(request, signal)
+            events = self._live.record(question, request, signal)
         else:
             yield _error(self._cassette.why_no_answer(question))
             return

@@ -20,7 +20,7 @@ from pi_nb.js import dumps
 
 from .keys import scrub_keys, scrub_keys_data
 from .partial_json import parse_object
-from .question import Question, common, digest, question_digest
+from .question import Question, common, digest, marks_of
 from .types import End, Model, StreamEvent
 
 Timed = tuple[int, StreamEvent]
@@ -43,15 +43,15 @@ class Exchange:
     @property
     def digest(self) -> str:
         """The digest of its question."""
-        return question_digest(self.question)
+        return self.question.digest
 
     @property
     def model(self) -> Model:
         """Who answered, without an address."""
-        return Model.model_validate(self.question["model"])
+        return Model.model_validate(self.question.parts["model"])
 
     def __repr__(self) -> str:
-        messages = len(self.question["messages"])
+        messages = len(self.question.messages)
         return f"Exchange({self.model}, {messages} messages, {len(self.events)} events)"
 
 
@@ -96,21 +96,19 @@ def call_digest(tool: str, arguments: dict[str, Any]) -> str:
 def exchange_line(exchange: Exchange, earlier: Sequence[Exchange]) -> dict[str, Any]:
     """Plain data for the tape, without what an `earlier` exchange holds already."""
     question = exchange.question
+    near = range(max(len(earlier) - _LOOK_BACK, 0), len(earlier))
     kept, after = max(
-        (
-            (common(earlier[at].question["messages"], question["messages"]), at)
-            for at in range(max(len(earlier) - _LOOK_BACK, 0), len(earlier))
-        ),
+        ((common(earlier[at].question.marks, question.marks), at) for at in near),
         default=(0, None),
     )
-    base = {} if after is None else earlier[after].question
-    new = {part: value for part, value in question.items() if base.get(part) != value}
+    base = {} if after is None else earlier[after].question.parts
+    new = {part: value for part, value in question.parts.items() if base.get(part) != value}
     return {
         "type": "exchange",
         "order": exchange.order,
         "after": after,
         "kept": kept,
-        "question": new | {"messages": question["messages"][kept:]},
+        "question": new | {"messages": question.messages[kept:]},
         "events": [[ms, event.to_wire()] for ms, event in exchange.events],
     }
 
@@ -146,11 +144,13 @@ def _read_call(line: dict[str, Any]) -> RecordedCall:
 
 
 def _read_exchange(line: dict[str, Any], earlier: Sequence[Exchange]) -> Exchange:
-    after, kept = line["after"], int(line["kept"])
-    base: Question = {} if after is None else earlier[after].question
-    messages = base["messages"][:kept] if base else []
-    question = base | line["question"]
-    question["messages"] = [*messages, *line["question"]["messages"]]
+    after, kept, said = line["after"], int(line["kept"]), dict(line["question"])
+    parts, messages, marks = {}, (), ()
+    if after is not None:
+        base = earlier[after].question
+        parts, messages, marks = base.parts, base.messages[:kept], base.marks[:kept]
+    new = tuple(dict(message) for message in said.pop("messages"))
+    question = Question(parts | said, messages + new, marks_of(new, marks))
     try:
         events = tuple((int(ms), _EVENT.validate_python(event)) for ms, event in line["events"])
         exchange = Exchange(int(line["order"]), question, events)

@@ -24,6 +24,7 @@ _LOOKS_LIKE_A_KEY = re.compile(
     r"|\bAIza[A-Za-z0-9_\-*]{8,}",
     re.IGNORECASE,
 )
+_SCHEME = re.compile(r"^(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
 _SHORTEST_KEY = 4
 _SHORTEST_PART = 6
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
@@ -60,8 +61,10 @@ def bearer(secret: str) -> dict[str, str]:
 
 
 def secret_values(headers: Mapping[str, str]) -> list[str]:
-    """The values of headers that carry a secret, by their names."""
-    return [value for name, value in headers.items() if _SECRET_HEADER.search(name)]
+    """The values of headers that carry a secret, by their names, without the word `Bearer`."""
+    return [
+        _SCHEME.sub("", value) for name, value in headers.items() if _SECRET_HEADER.search(name)
+    ]
 
 
 def scrub_keys(text: str, secrets: Iterable[str] = ()) -> str:

@@ -8,7 +8,8 @@ count only by the order in which they come.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
@@ -30,15 +31,78 @@ from pi_nb.text import count, safe_line
 from .keys import HIDDEN, secret_values
 from .types import Model, Request, RequestOptions
 
-Question = dict[str, Any]
-"""`model`, `systemPrompt`, `tools`, `options`, `messages`; all five are always there."""
-
+Plain = dict[str, Any]
 _BEFORE = 20
 _SHOWN = 60
 
 
-def question_of(model: Model, request: Request) -> Question:
-    """A request as plain data. An image is named by the SHA-256 of its data."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Question:
+    """A request as plain data."""
+
+    parts: Plain
+    """`model`, `systemPrompt`, `tools` and `options`; all four are always there."""
+    messages: tuple[Plain, ...]
+    marks: tuple[str, ...]
+    """For each message a digest of the conversation up to and with it."""
+
+    @property
+    def model_id(self) -> str:
+        """The name of the model; nothing else of it counts."""
+        return str(self.parts["model"]["id"])
+
+    @property
+    def digest(self) -> str:
+        """Equal for the same questions."""
+        return digest([self.parts | {"model": self.model_id}, *self.marks[-1:]])
+
+
+class Conversation:
+    """Messages as plain data, kept from request to request: only what is new costs anything."""
+
+    def __init__(self, hide: Callable[[Any], Any] = lambda plain: plain) -> None:
+        """
+        Args:
+            hide: Takes out of plain data what must not be written.
+        """
+        self._hide = hide
+        self._known: tuple[LlmMessage, ...] = ()
+        self._numbers: dict[str, int] = {}
+        self.plain: tuple[Plain, ...] = ()
+        self.marks: tuple[str, ...] = ()
+
+    def follow(self, messages: Sequence[LlmMessage]) -> Conversation:
+        """Become this conversation, from the start if it is another than before.
+
+        Raises:
+            TypeError, ValueError: as `digest`.
+        """
+        told = tuple(messages)
+        if told[: len(self._known)] != self._known:
+            self._known, self._numbers, self.plain, self.marks = (), {}, (), ()
+        new, numbers = told[len(self._known) :], dict(self._numbers)
+        plain = tuple(self._hide(plain_message(message, numbers)) for message in new)
+        marks = marks_of(plain, self.marks)
+        # All at once: a message that was refused above has changed nothing.
+        self._known, self._numbers = told, numbers
+        self.plain, self.marks = self.plain + plain, marks
+        return self
+
+
+def marks_of(messages: Iterable[Plain], before: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The marks of a conversation that goes on from one whose marks are known.
+
+    Raises:
+        TypeError, ValueError: as `digest`.
+    """
+    marks = list(before)
+    for message in messages:
+        marks.append(digest([*marks[-1:], message]))
+    return tuple(marks)
+
+
+def parts_of(model: Model, request: Request) -> Plain:
+    """What a request says besides the conversation."""
     described = model.to_wire()
     described.pop("baseUrl", None)  # it may hold a password, and ports change
     return {
@@ -46,40 +110,38 @@ def question_of(model: Model, request: Request) -> Question:
         "systemPrompt": request.system_prompt,
         "tools": [tool.to_wire() for tool in request.tools],
         "options": _options(request.options),
-        "messages": plain_messages(request.messages),
     }
 
 
-def plain_messages(messages: Iterable[LlmMessage]) -> list[dict[str, Any]]:
-    """Messages by role and content alone, the ids of calls numbered as they appear."""
-    numbers: dict[str, int] = {}
+def plain_message(message: LlmMessage, numbers: dict[str, int]) -> Plain:
+    """A message by role and content alone. An image is named by the SHA-256 of its data.
+
+    Args:
+        numbers: Of the ids of calls so far; new ones are added.
+    """
 
     def number(call_id: str) -> int:
         return numbers.setdefault(call_id, len(numbers) + 1)
 
-    plain: list[dict[str, Any]] = []
-    for message in messages:
-        if isinstance(message, AssistantMessage):
-            blocks = [
-                {"type": "toolCall", "call": number(block.id)} | _call(block)
-                if isinstance(block, ToolCall)
-                else _block(block)
-                for block in message.content
-            ]
-            plain.append({"role": "assistant", "content": blocks})
-            continue
-        said: dict[str, Any] = {"role": message.role}
-        if isinstance(message, ToolResultMessage):
-            said |= {"call": number(message.tool_call_id), "isError": message.is_error}
-        plain.append(said | {"content": [_block(block) for block in blocks_of(message.content)]})
-    return plain
+    if isinstance(message, AssistantMessage):
+        blocks = [
+            {"type": "toolCall", "call": number(block.id)} | _call(block)
+            if isinstance(block, ToolCall)
+            else _block(block)
+            for block in message.content
+        ]
+        return {"role": "assistant", "content": blocks}
+    said: Plain = {"role": message.role}
+    if isinstance(message, ToolResultMessage):
+        said |= {"call": number(message.tool_call_id), "isError": message.is_error}
+    return said | {"content": [_block(block) for block in blocks_of(message.content)]}
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _call(call: ToolCall) -> Plain:
     return {"name": call.name, "arguments": call.arguments}
 
 
-def _block(block: UserBlock | AssistantBlock) -> dict[str, Any]:
+def _block(block: UserBlock | AssistantBlock) -> Plain:
     match block:
         case TextContent():
             return {"type": "text", "text": block.text}
@@ -92,7 +154,7 @@ def _block(block: UserBlock | AssistantBlock) -> dict[str, Any]:
             return block.to_wire()
 
 
-def _options(options: RequestOptions) -> dict[str, Any]:
+def _options(options: RequestOptions) -> Plain:
     """What changes the answer; how long we wait for it and who we are does not."""
     given = {
         "maxTokens": options.max_tokens,
@@ -137,11 +199,6 @@ def _in_order(value: Any) -> Any:
     return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def question_digest(question: Question) -> str:
-    """The digest of a question. Of the model only its id counts."""
-    return digest({**question, "model": question["model"]["id"]})
-
-
 def common(old: Sequence[Any], new: Sequence[Any]) -> int:
     """How many items at the beginning are the same."""
     return sum(1 for _ in takewhile(lambda two: two[0] == two[1], zip(old, new, strict=False)))
@@ -149,29 +206,30 @@ def common(old: Sequence[Any], new: Sequence[Any]) -> int:
 
 def likeness(old: Question, new: Question) -> tuple[int, int]:
     """How near two questions are; a greater one is nearer."""
-    same = (old["model"]["id"] == new["model"]["id"]) + sum(
-        old[part] == new[part] for part in ("systemPrompt", "tools", "options")
+    same = (old.model_id == new.model_id) + sum(
+        old.parts[part] == new.parts[part] for part in ("systemPrompt", "tools", "options")
     )
-    there, here = old["messages"], new["messages"]
-    return same + common(there, here), -abs(len(there) - len(here))
+    return same + common(old.marks, new.marks), -abs(len(old.marks) - len(new.marks))
 
 
 def difference(recorded: Question, asked: Question) -> str:
     """The first difference in words, in the order a model reads; empty if there is none."""
-    there, here = recorded["model"]["id"], asked["model"]["id"]
-    if there != here:
-        return f"the model is {safe_line(here)}, recorded was {safe_line(there)}"
-    if recorded["systemPrompt"] != asked["systemPrompt"]:
-        return f"system prompt: {_where(recorded['systemPrompt'], asked['systemPrompt'])}"
-    if recorded["tools"] != asked["tools"]:
-        return _tools_difference(recorded["tools"], asked["tools"])
-    if recorded["options"] != asked["options"]:
-        return f"options: {_where(dumps(recorded['options']), dumps(asked['options']))}"
-    return messages_difference(recorded["messages"], asked["messages"])
+    there, here = recorded.parts, asked.parts
+    if recorded.model_id != asked.model_id:
+        return (
+            f"the model is {safe_line(asked.model_id)}, recorded was {safe_line(recorded.model_id)}"
+        )
+    if there["systemPrompt"] != here["systemPrompt"]:
+        return f"system prompt: {_where(there['systemPrompt'], here['systemPrompt'])}"
+    if there["tools"] != here["tools"]:
+        return _tools_difference(there["tools"], here["tools"])
+    if there["options"] != here["options"]:
+        return f"options: {_where(dumps(there['options']), dumps(here['options']))}"
+    return messages_difference(recorded.messages, asked.messages)
 
 
 def messages_difference(recorded: Sequence[Any], asked: Sequence[Any], *, first: int = 1) -> str:
-    """The first difference of two lists of `plain_messages`, in words; else empty.
+    """The first difference of two lists of plain messages, in words; else empty.
 
     Args:
         first: The number of the first message in the request, for the words.
@@ -193,14 +251,14 @@ def messages_difference(recorded: Sequence[Any], asked: Sequence[Any], *, first:
     return f"message {same + first} ({new['role']}): {_where(*texts)}"
 
 
-def _said(message: dict[str, Any]) -> str:
+def _said(message: Plain) -> str:
     blocks = message["content"]
     if all(block["type"] == "text" for block in blocks):
         return "\n".join(block["text"] for block in blocks)
     return dumps(blocks)
 
 
-def _tools_difference(recorded: list[dict[str, Any]], asked: list[dict[str, Any]]) -> str:
+def _tools_difference(recorded: list[Plain], asked: list[Plain]) -> str:
     there, here = ([tool["name"] for tool in tools] for tools in (recorded, asked))
     if there != here:
         old, new = (safe_line(", ".join(names)) or "none" for names in (there, here))

@@ -9,6 +9,7 @@ import bisect
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar
@@ -26,7 +27,7 @@ from .exchange import (
     without_keys,
 )
 from .keys import scrub_keys_data, secret_values
-from .question import Question, difference, likeness, question_digest, question_of
+from .question import Conversation, Question, difference, likeness, parts_of
 from .tape import Tape
 from .types import Model, Request
 
@@ -47,6 +48,28 @@ class Head(Generic[L]):
         self._asked[digest] += 1
         found = self._tape.get(digest, ())
         return found[place] if place < len(found) else None
+
+
+class Asked:
+    """The requests of one model as what is recorded of them and what they are found by."""
+
+    def __init__(self, reel: Reel) -> None:
+        self._reel = reel
+        self._secrets: tuple[str, ...] | None = None
+        self._conversation = Conversation()
+
+    def question(self, model: Model, request: Request) -> Question:
+        """Without keys. Of a conversation that goes on, only what is new is looked at.
+
+        Raises:
+            TypeError, ValueError: it cannot be written as JSON.
+        """
+        secrets = self._reel.secrets_of(request)
+        hide = partial(scrub_keys_data, secrets=secrets)
+        if secrets != self._secrets:
+            self._secrets, self._conversation = secrets, Conversation(hide)
+        said = self._conversation.follow(request.messages)
+        return Question(hide(parts_of(model, request)), said.plain, said.marks)
 
 
 class Reel:
@@ -132,18 +155,13 @@ class Reel:
         """The tool calls from the start of the tape; none while a new one is recorded."""
         return Head({} if self.mode == "record" else self._calls)
 
-    def question(self, model: Model, request: Request) -> Question:
-        """What is recorded of a request, and what it is found by."""
-        secrets = self._secrets_of(request)
-        hidden: Question = scrub_keys_data(question_of(model, request), secrets)
-        return hidden
-
     def arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """What is recorded of the arguments of a call: a copy, without keys."""
         hidden: dict[str, Any] = scrub_keys_data(arguments, self._secrets)
         return hidden
 
-    def _secrets_of(self, request: Request) -> tuple[str, ...]:
+    def secrets_of(self, request: Request) -> tuple[str, ...]:
+        """What must not be written of this request or its answer."""
         return (*self._secrets, *secret_values(request.options.headers))
 
     def begin(self) -> int:
@@ -162,7 +180,7 @@ class Reel:
                 the disk refused. Nothing was written.
             TypeError, ValueError: it cannot be written as JSON. Nothing was written.
         """
-        hidden = without_keys(events, self._secrets_of(request))
+        hidden = without_keys(events, self.secrets_of(request))
         exchange = Exchange(order, question, hidden)
         with self._mutex:
             self._write(exchange_line(exchange, self._listed))
@@ -199,7 +217,7 @@ class Reel:
         """In words: that a request is not on the tape, what differs, and what to do."""
         name = safe_line(self.path.name)
         step = "Ask as it was recorded, or open the cassette with mode='auto' and give a model."
-        known = len(self._exchanges.get(question_digest(question), ()))
+        known = len(self._exchanges.get(question.digest, ()))
         if self.mode == "record":
             return f"{name} is being recorded, and there is no model to ask: playing(model)."
         if known:

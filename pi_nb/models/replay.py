@@ -8,17 +8,16 @@ asks something else ends in an error which names the first difference.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from typing import Any
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
 from pi_nb.abort import AbortSignal
-from pi_nb.messages import AgentMessage, AssistantMessage, convert_to_llm
+from pi_nb.messages import AgentMessage, AssistantMessage, LlmMessage, to_llm
 from pi_nb.result import PiError
 from pi_nb.text import count
 
-from .pairing import pair
+from .pairing import Pairing
 from .playback import events_of, paced
-from .question import messages_difference, plain_messages
+from .question import Conversation, Plain, messages_difference
 from .retry import classify
 from .types import End, Model, Request, Start, StreamEvent, UsageUpdate
 
@@ -63,6 +62,8 @@ class ReplayModel:
         self._whole = whole
         self._pace = pace
         self._played = 0
+        self._pairing, self._paired = Pairing(self._model), 0
+        self._stored, self._asked = Conversation(), Conversation()
 
     def __repr__(self) -> str:
         return f"ReplayModel({self._model}, {self.remaining} left)"
@@ -100,19 +101,33 @@ class ReplayModel:
                 f"The branch has no answer for request {self._played + 1}: it holds {held}. "
                 "Start the replay again with a new ReplayModel, or stop here."
             )
-        place = self._answers[self._played]
-        paired = pair(convert_to_llm(self._branch[:place]), self._model)
-        recorded, asked = plain_messages(paired.messages), plain_messages(request.messages)
-        first = 1
-        if not self._whole:
-            recorded, (first, asked) = _news(recorded)[1], _news(asked)
-        differs = messages_difference(recorded, asked, first=first)
+        stored = self._stored.follow(self._before(self._answers[self._played]))
+        try:
+            asked = self._asked.follow(request.messages)
+        except (TypeError, ValueError, RecursionError) as error:
+            return f"Request {self._played + 1} cannot be compared: {error}"
+        if stored.marks[-1:] == asked.marks[-1:]:
+            return ""
+        if self._whole:
+            differs = messages_difference(stored.plain, asked.plain)
+        else:
+            _, recorded = _news(stored.plain)
+            first, new = _news(asked.plain)
+            differs = messages_difference(recorded, new, first=first)
         if not differs:
             return ""
         return (
             f"Request {self._played + 1} does not continue the stored conversation: {differs}. "
             "Ask as it was asked then, or use another model from here on."
         )
+
+    def _before(self, place: int) -> tuple[LlmMessage, ...]:
+        """What was sent for the answer at this place."""
+        for message in self._branch[self._paired : place]:
+            if (converted := to_llm(message)) is not None:
+                self._pairing.add(converted)
+        self._paired = max(self._paired, place)
+        return self._pairing.paired().messages
 
     def _events(self, answer: AssistantMessage) -> Iterator[tuple[float, StreamEvent]]:
         yield (
@@ -146,7 +161,7 @@ def _model_of(answer: AgentMessage) -> Model:
     )
 
 
-def _news(messages: list[dict[str, Any]]) -> tuple[int, list[dict[str, Any]]]:
+def _news(messages: Sequence[Plain]) -> tuple[int, list[Plain]]:
     """What came after the last answer, its calls' numbers left out, and where it begins."""
     places = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
     start = places[-1] + 1 if places else 0

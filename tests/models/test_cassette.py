@@ -276,6 +276,7 @@ async def test_auto_plays_what_is_there_and_records_what_is_not(ask: Any, tmp_pa
 
 
 async def test_auto_writes_nothing_as_long_as_all_is_there(ask: Any, tmp_path: Path) -> None:
+    """A notebook that is run again pays nothing and changes nothing."""
     await recorded(tmp_path / "t", ask, {"q": "a"})
     (tmp_path / "t.lock").unlink(missing_ok=True)
     before = (tmp_path / "t").read_bytes()
@@ -342,7 +343,7 @@ async def test_a_request_without_a_json_form_is_an_error_and_never_raises(
     await recorded(tmp_path / "t", ask, {"q": "a"})
     circle: dict[str, Any] = {}
     circle["self"] = circle
-    odd = [{"x": {1, 2}}, circle]
+    odd: list[dict[str, Any]] = [{"x": {1, 2}}, circle]
     with Cassette(tmp_path / "t") as cassette:
         for body in odd:
             request = ask_for("q", options=RequestOptions(extra_body=body))
@@ -411,8 +412,8 @@ async def test_a_conversation_is_written_once_and_not_with_every_request(
 
     assert (tmp_path / "t").stat().st_size < 120_000
     last = Cassette(tmp_path / "t", "play").exchanges[-1]
-    assert len(last.question["messages"]) == 41
-    assert last.question["messages"][0]["content"][0]["text"] == "right"
+    assert len(last.question.messages) == 41
+    assert last.question.messages[0]["content"][0]["text"] == "right"
 
 
 TAPE = (
@@ -571,7 +572,7 @@ async def test_no_key_gets_on_the_tape_by_any_way(ask: Any, tmp_path: Path) -> N
     assert "sk-canary" not in written
     assert live.message.text == f"Use {CANARY} now"
     assert played.message.text == "Use [key] now"
-    assert played.message.tool_calls[0].arguments == {"header": "[key]"}
+    assert played.message.tool_calls[0].arguments == {"header": "Bearer [key]"}
     assert len(played.events) == len(live.events)
 
 
@@ -588,6 +589,19 @@ async def test_a_conversation_with_a_hidden_key_in_it_goes_on(ask: Any, tmp_path
 
     assert again.text == "It is [key]"
     assert said.message.text == "Done"
+
+
+async def test_a_tape_made_with_a_key_in_a_header_is_played_without_one(
+    ask: Any, tmp_path: Path
+) -> None:
+    keyed = RequestOptions(headers={"Authorization": f"Bearer {CANARY}"})
+    text = "What is a Bearer token in a header called Authorization?"
+    with Cassette(tmp_path / "t", "record") as cassette:
+        await ask(cassette.recording(ScriptedModel(["A key."])), ask_for(text, options=keyed))
+
+    played = await ask(Cassette(tmp_path / "t", "play").playing(), ask_for(text))
+
+    assert played.message.text == "A key."
 
 
 async def test_no_repr_shows_a_secret_or_a_prompt(ask: Any, tmp_path: Path) -> None:

@@ -5,7 +5,15 @@ import pickle
 
 import pytest
 
-from pi_nb.models.keys import HIDDEN, Key, bearer, scrub_keys, secret_values, shown_url
+from pi_nb.models.keys import (
+    HIDDEN,
+    Key,
+    bearer,
+    scrub_keys,
+    scrub_keys_data,
+    secret_values,
+    shown_url,
+)
 
 CANARY = "sk-canary-0123456789abcdef"
 
@@ -73,10 +81,19 @@ def test_a_url_is_shown_without_what_may_be_secret() -> None:
 
 
 def test_only_headers_that_carry_secrets_are_hidden() -> None:
-    headers = {"X-Api-Key": "a", "Authorization": "b", "X-Version": "1", "Accept": "text"}
+    headers = {"X-Api-Key": "a", "Authorization": "Bearer b", "X-Version": "1", "Accept": "text"}
 
     assert secret_values(headers) == ["a", "b"]
 
 
 def test_what_is_too_short_for_a_key_does_not_eat_the_words() -> None:
     assert scrub_keys("HTTP 401: a bad day", ["a", "1"]) == "HTTP 401: a bad day"
+
+
+def test_keys_are_taken_out_of_plain_data_wherever_they_stand() -> None:
+    data = {CANARY: [{"a": f"Bearer {CANARY}", "n": 1}], "turned": ("q-r-s-t", None)}
+
+    assert scrub_keys_data(data, iter(["q-r-s-t"])) == {
+        HIDDEN: [{"a": f"Bearer {HIDDEN}", "n": 1}],
+        "turned": [HIDDEN, None],
+    }

@@ -3,8 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import messages
 
 from pi_nb.messages import (
+    AgentMessage,
     AssistantMessage,
     ImageContent,
     TextContent,
@@ -13,16 +17,23 @@ from pi_nb.messages import (
     ToolResultMessage,
     Usage,
     UserMessage,
+    convert_to_llm,
+    to_llm,
     user,
 )
-from pi_nb.models.question import difference, digest, question_digest, question_of
+from pi_nb.models.question import Conversation, Question, difference, digest, parts_of
 from pi_nb.models.types import Model, Request, RequestOptions, ToolSpec
 
 MODEL = Model(id="m", provider="p", base_url="http://u:password@h/v1")
 READ = ToolSpec(name="read", description="Reads.")
 
 
-def asks(**fields: Any) -> dict[str, Any]:
+def question_of(model: Model, request: Request) -> Question:
+    said = Conversation().follow(request.messages)
+    return Question(parts_of(model, request), said.plain, said.marks)
+
+
+def asks(**fields: Any) -> Question:
     return question_of(MODEL, Request(**fields))
 
 
@@ -43,9 +54,7 @@ def test_what_a_model_cannot_see_is_no_part_of_the_question() -> None:
     there = turn("other", timestamp=2, response_id="r9", provider="q")
     elsewhere = MODEL.having(base_url="http://127.0.0.1:5/v1", provider="q")
 
-    assert question_digest(question_of(MODEL, here)) == question_digest(
-        question_of(elsewhere, there)
-    )
+    assert question_of(MODEL, here).digest == question_of(elsewhere, there).digest
 
 
 def test_a_bare_text_and_one_text_block_are_the_same_question() -> None:
@@ -75,16 +84,15 @@ def test_headers_addresses_and_named_secrets_stay_out_of_it() -> None:
 
     question = asks(options=options)
 
-    assert "abc" not in str(question)
-    assert "blue" not in str(question)
-    assert "password" not in str(question)
-    assert question["options"]["extraBody"]["max_tokens"] == 5
+    shown = str(question.parts)
+    assert not any(secret in shown for secret in ("abc", "blue", "password"))
+    assert question.parts["options"]["extraBody"]["max_tokens"] == 5
 
 
 def test_an_image_is_named_by_its_digest() -> None:
     one, other = (user("", [ImageContent(data=d, mime_type="image/png")]) for d in ("aaaa", "bbbb"))
 
-    assert "aaaa" not in str(asks(messages=(one,)))
+    assert "aaaa" not in str(asks(messages=(one,)).messages)
     assert asks(messages=(one,)) != asks(messages=(other,))
 
 
@@ -147,3 +155,30 @@ def test_a_long_text_is_shown_where_it_parts_and_obeys_no_terminal() -> None:
     assert "rice" in words
     assert "\x1b" not in words
     assert len(words) < 250
+
+
+@given(st.lists(st.lists(messages.filter(lambda m: to_llm(m) is not None), max_size=6), max_size=4))
+def test_a_conversation_kept_from_request_to_request_is_as_one_looked_at_afresh(
+    requests: list[list[AgentMessage]],
+) -> None:
+    kept, before = Conversation(), []
+    for new in requests:
+        # Some go on from the one before, some begin anew.
+        before = [*before, *convert_to_llm(new)] if len(new) % 2 else convert_to_llm(new)
+
+        kept.follow(before)
+
+        fresh = Conversation().follow(before)
+        assert (kept.plain, kept.marks) == (fresh.plain, fresh.marks)
+
+
+def test_a_message_that_is_refused_leaves_no_trace_in_what_follows() -> None:
+    def says(call_id: str, **arguments: Any) -> AssistantMessage:
+        return AssistantMessage(content=(ToolCall(id=call_id, name="t", arguments=arguments),))
+
+    kept = Conversation().follow([user("a")])
+    with pytest.raises(TypeError):
+        kept.follow([user("a"), says("c1"), says("c2", odd={1, 2})])
+    good = [user("a"), says("c3")]
+
+    assert kept.follow(good).marks == Conversation().follow(good).marks
