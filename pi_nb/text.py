@@ -20,6 +20,10 @@ _ESCAPE = re.compile(rf"{_CSI}[@-~]|{_STRING}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]{{0,1
 _UNFINISHED = re.compile(rf"(?:{_CSI}|{_STRING}\x1b?|\x1b[ -/]{{0,16}})\Z")
 # Tab, newline, carriage return and backspace have a meaning in a line.
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Controls but for tab, other line ends, marks that turn the direction, lone surrogates.
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _BACKTICKS = re.compile("`+")
 _NO_LANGUAGE = re.compile(r"[^\w+#.-]")
 
@@ -114,6 +118,15 @@ def safe_line(text: str, limit: int = 80) -> str:
     It looks at no more than a few times `limit` characters, however long the text is.
     """
     return one_line(plain(text[: 4 * limit]), limit)
+
+
+def visible(text: str) -> str:
+    """Somebody else's name or line on one line, with what cannot be seen spelled as an escape.
+
+    Nothing is lost and nothing is obeyed: a line end is a backslash and an `n`, and half a
+    character is a backslash, a `u` and its number. A tab stays.
+    """
+    return _UNSEEN.sub(lambda match: repr(match.group())[1:-1], text)
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

@@ -1,7 +1,8 @@
 """The end of what a command prints, in bounded memory, however much it prints.
 
-What is kept depends on the bytes alone, never on how they were cut into reads: an escape
-sequence, a character or a CRLF may be split anywhere.
+`Tail` is that end; `Capture` adds a file with the whole where it is longer, up to
+`MAX_TOTAL`. What is kept depends on the bytes alone, never on how they were cut into reads:
+an escape sequence, a character or a CRLF may be split anywhere.
 
     bytes -> UTF-8 -> escapes out -> carriage returns -> | lines | the line being written |
                                                            both cut at the front
@@ -10,13 +11,17 @@ sequence, a character or a CRLF may be split anywhere.
 from __future__ import annotations
 
 import codecs
+from dataclasses import replace
 
 from pi_nb.text import backspaced, overwritten, without_escapes
 
+from .spill import Spill
 from .types import Output
 
 MAX_LINES = 2_000
 MAX_BYTES = 50_000
+MAX_TOTAL = 256 * 1024 * 1024
+"""Bytes after which a command is ended, because nobody will ever read them."""
 
 
 class Tail:
@@ -103,6 +108,45 @@ class Tail:
         if len(self._line) > 2 * self.max_bytes:
             self._line = self._line[-self.max_bytes :]
             self._line_cut = True
+
+
+class Capture:
+    """The tail of an output, and all of it in a file (`spill`) where it is longer than that.
+
+    Takes `max_total` bytes, then it is `full` and what more comes is dropped. Close it.
+    """
+
+    def __init__(self, max_total: int = MAX_TOTAL) -> None:
+        self._max_total = max_total
+        self._tail = Tail()
+        self._spill = Spill(self._tail.max_bytes)
+
+    @property
+    def full(self) -> bool:
+        return self._tail.total_bytes >= self._max_total
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        data = data[: max(self._max_total - self._tail.total_bytes, 0)]
+        self._tail.feed(data)
+        self._spill.feed(data)
+
+    def output(self) -> Output:
+        """What is kept so far."""
+        output = self._tail.output()
+        if output.truncated:
+            # Too many lines, though not too many bytes.
+            self._spill.keep()
+        return replace(
+            output,
+            truncated=output.truncated or self.full,
+            full_path=self._spill.path,
+            not_kept=self._spill.not_kept,
+        )
+
+    def close(self) -> None:
+        """No more comes."""
+        self._spill.close()
 
 
 def _last_lines(text: str, max_lines: int, max_bytes: int) -> str:

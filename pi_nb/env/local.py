@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import math
 import os
 import shutil
 import stat
@@ -19,11 +20,13 @@ from typing import TypeVar
 from pi_nb.abort import AbortSignal
 from pi_nb.result import Err, Ok, PiError, Result
 
+from .refusal import refusal
 from .types import (
+    Capability,
     ExecError,
     ExecResult,
+    ExecutionEnv,
     FileError,
-    FileErrorCode,
     FileInfo,
     FileKind,
     Output,
@@ -31,19 +34,8 @@ from .types import (
 
 T = TypeVar("T")
 
-_CODES: dict[int, tuple[FileErrorCode, str]] = {
-    errno.ENOENT: ("not_found", "No such file or directory"),
-    errno.EACCES: ("permission_denied", "Permission denied"),
-    errno.EPERM: ("permission_denied", "Operation not permitted"),
-    errno.EROFS: ("permission_denied", "The file system is read-only"),
-    errno.ENOTDIR: ("not_directory", "A part of the path is a file, not a directory"),
-    errno.EEXIST: ("not_directory", "Is a file, not a directory"),
-    errno.EISDIR: ("is_directory", "Is a directory"),
-    errno.ENAMETOOLONG: ("invalid", "The name is too long"),
-    errno.ELOOP: ("invalid", "Too many symbolic links, perhaps in a circle"),
-    errno.EINVAL: ("invalid", "The system does not take this path"),
-    errno.ENOTSUP: ("not_supported", "Not a regular file"),
-}
+_ALL: frozenset[Capability] = frozenset({"read", "write", "links", "modes", "exec"})
+_CHUNK = 4_194_304  # bytes between two looks at the abort signal
 
 # Programs in a pipe should neither wait for somebody nor colour what a model reads.
 _QUIET = {
@@ -60,8 +52,8 @@ _QUIET = {
 _OF_THE_KERNEL = {"CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR"}
 
 
-class LocalEnv:
-    """Files and commands of this machine; an `ExecutionEnv`.
+class LocalEnv(ExecutionEnv):
+    """Files and commands of this machine.
 
     Args:
         cwd: The folder that relative paths and commands start in; itself relative to the
@@ -87,6 +79,10 @@ class LocalEnv:
     def cwd(self) -> str:
         return self._cwd
 
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return _ALL if os.name == "posix" else _ALL - {"exec", "modes"}
+
     def resolve(self, path: str) -> str:
         """The absolute path, `~` and symlinks followed: one name for one file."""
         absolute = self._absolute(path)
@@ -97,52 +93,33 @@ class LocalEnv:
 
     def _absolute(self, path: str) -> str:
         """The absolute path, symlinks kept: the name that people know."""
-        return os.path.normpath(os.path.join(self._cwd, os.path.expanduser(path)))
+        # `~name` is looked up among the users, who have no such odd names.
+        with contextlib.suppress(ValueError):
+            path = os.path.expanduser(path)
+        absolute = os.path.normpath(os.path.join(self._cwd, path))
+        # POSIX lets two slashes at the beginning mean something else; no system here does.
+        return absolute[1:] if os.name == "posix" and absolute.startswith("//") else absolute
 
     # --- files --------------------------------------------------------------------------
 
-    async def read_text(self, path: str) -> Result[str, FileError]:
-        """Read a whole UTF-8 file; newlines and a byte order mark as stored."""
-        match await self.read_bytes(path):
-            case Ok(data):
-                try:
-                    return Ok(data.decode())
-                except UnicodeDecodeError as bad:
-                    message = f"Not UTF-8 at byte {bad.start}"
-                    return Err(FileError("invalid", message, self._absolute(path)))
-            case refused:
-                return refused
-
     async def read_bytes(
-        self, path: str, *, offset: int = 0, limit: int | None = None
+        self,
+        path: str,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+        signal: AbortSignal | None = None,
     ) -> Result[bytes, FileError]:
-        """At most `limit` bytes from `offset`; empty beyond the end. Regular files only.
-
-        Raises:
-            PiError: `invalid_argument` where `offset` or `limit` is negative.
-        """
-        if offset < 0 or (limit is not None and limit < 0):
-            raise PiError(
-                "invalid_argument", f"offset {offset} and limit {limit} must be 0 or more"
-            )
-
         def read(absolute: str) -> bytes:
+            if offset < 0 or (limit is not None and limit < 0):
+                raise OverflowError
             # Opening a pipe would wait for a writer, reading a device might never end.
             _regular(os.stat(absolute))
-            with open(absolute, "rb", buffering=0 if limit is not None else -1) as file:
+            with open(absolute, "rb", buffering=0) as file:
                 file.seek(offset)
-                return _read_exactly(file.fileno(), limit) if limit is not None else file.read()
+                return _read(file.fileno(), limit, signal)
 
         return await self._do(path, read)
-
-    async def write_text(self, path: str, text: str) -> Result[None, FileError]:
-        """Write the whole file as UTF-8, newlines as they are."""
-        try:
-            data = text.encode()
-        except UnicodeEncodeError as bad:
-            message = f"The text cannot be written as UTF-8: half a character at {bad.start}"
-            return Err(FileError("invalid", message, self._absolute(path)))
-        return await self.write_bytes(path, data)
 
     async def write_bytes(self, path: str, data: bytes) -> Result[None, FileError]:
         """Write the whole file, or leave what was there.
@@ -157,12 +134,16 @@ class LocalEnv:
     async def info(self, path: str) -> Result[FileInfo, FileError]:
         return await self._do(path, _info)
 
-    async def list_dir(self, path: str) -> Result[list[FileInfo], FileError]:
+    async def list_dir(
+        self, path: str, *, signal: AbortSignal | None = None
+    ) -> Result[list[FileInfo], FileError]:
         """Children by name. One that goes away meanwhile is left out."""
 
         def listed(absolute: str) -> list[FileInfo]:
             found: list[FileInfo] = []
+            _unless_aborted(signal)
             for name in sorted(os.listdir(absolute)):
+                _unless_aborted(signal)
                 with contextlib.suppress(OSError):
                     found.append(_info(os.path.join(absolute, name)))
             return found
@@ -173,8 +154,6 @@ class LocalEnv:
         return await self._do(path, lambda absolute: os.makedirs(absolute, exist_ok=True))
 
     async def remove(self, path: str, *, recursive: bool = False) -> Result[None, FileError]:
-        """Remove a file or a symlink (not its target); a folder only with `recursive`."""
-
         def remove(absolute: str) -> None:
             if not stat.S_ISDIR(os.lstat(absolute).st_mode):
                 os.unlink(absolute)
@@ -190,12 +169,8 @@ class LocalEnv:
         absolute = self._absolute(path)
         try:
             return Ok(await asyncio.to_thread(work, absolute))
-        except OSError as error:
-            code, message = _CODES.get(error.errno or 0, ("unknown", error.strerror or str(error)))
-            return Err(FileError(code, message, absolute))
-        except ValueError:
-            message = "A path cannot hold NUL or half a character"
-            return Err(FileError("invalid", message, absolute))
+        except Exception as error:
+            return Err(refusal(error, absolute))
 
     # --- commands -----------------------------------------------------------------------
 
@@ -211,16 +186,14 @@ class LocalEnv:
 
         It is over when the shell has ended and its output is closed, or 0.8 s after the
         shell has ended if children still hold the output (`background`); those go on. A
-        command that prints more than 256 MiB is ended (`unknown`). Cancelling the task that
-        waits ends the group behind it. An exception of `on_output` is `callback_error`.
+        command that prints more than 256 MiB is ended (`unknown`). Output longer than the
+        kept tail is in a file too (`spill`). Cancelling the task that waits ends the group
+        behind it.
 
         The environment is the user's, with what keeps programs from waiting for somebody.
-
-        Raises:
-            PiError: `invalid_argument` where `timeout` is not above 0.
         """
         if timeout is not None and not timeout > 0:
-            raise PiError("invalid_argument", f"timeout must be above 0 seconds, got {timeout}")
+            return Err(ExecError("unknown", f"timeout must be above 0 seconds, got {timeout}"))
         if os.name != "posix":
             return Err(ExecError("shell_unavailable", "commands need a POSIX system"))
         shell = shutil.which("bash") or shutil.which("sh")
@@ -301,13 +274,23 @@ def _regular(status: os.stat_result) -> None:
         raise OSError(errno.ENOTSUP, "")
 
 
-def _read_exactly(descriptor: int, limit: int) -> bytes:
+def _read(descriptor: int, limit: int | None, signal: AbortSignal | None) -> bytes:
     """`limit` bytes unless the file ends; one read may give fewer than it could."""
     pieces: list[bytes] = []
-    while limit > 0 and (piece := os.read(descriptor, limit)):
+    left = math.inf if limit is None else limit
+    while left > 0:
+        _unless_aborted(signal)
+        piece = os.read(descriptor, int(min(left, _CHUNK)))
+        if not piece:
+            break
         pieces.append(piece)
-        limit -= len(piece)
+        left -= len(piece)
     return b"".join(pieces)
+
+
+def _unless_aborted(signal: AbortSignal | None) -> None:
+    if signal is not None and signal.aborted:
+        raise OSError(errno.ECANCELED, "")
 
 
 def _replace(absolute: str, data: bytes) -> None:
@@ -347,16 +330,17 @@ def _as_before(descriptor: int, former: os.stat_result) -> None:
 
 
 def _info(absolute: str) -> FileInfo:
-    try:
-        status = os.stat(absolute)
-    except OSError:
-        status = os.lstat(absolute)  # a broken symlink, or nothing at all
+    status = os.lstat(absolute)
+    if link := stat.S_ISLNK(status.st_mode):
+        with contextlib.suppress(OSError):  # a broken one stays what it is
+            status = os.stat(absolute)
     return FileInfo(
         name=os.path.basename(absolute),
         path=absolute,
         kind=_kind(status.st_mode),
         size=status.st_size,
         modified=status.st_mtime_ns // 1_000_000,
+        link=link,
     )
 
 

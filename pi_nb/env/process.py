@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from pi_nb.result import Err, Ok, Result
 
-from .capture import Tail
+from .capture import MAX_TOTAL, Capture
 from .types import ExecError, ExecErrorCode, ExecResult, Output
 
 GRACE = 0.5
@@ -38,8 +38,6 @@ MARGIN = 0.2
 that left the group. With `GRACE` it stays below what the loop grants a tool after an abort."""
 REPORT_EVERY = 0.1
 """Seconds between two looks at the output so far."""
-MAX_TOTAL = 256 * 1024 * 1024
-"""Bytes after which a command is ended, because nobody will ever read them."""
 
 _POLL = 0.02  # seconds, where the system cannot tell us that a process has ended
 _CHUNK = 65_536
@@ -79,7 +77,7 @@ class Command:
         self._done = done
         self._report = report
         self._max_total = max_total
-        self._tail = Tail()
+        self._capture = Capture(max_total)
         self._wake = _Wake()
         self._stop: Stop | None = None
         self._spawned = threading.Event()
@@ -143,6 +141,7 @@ class Command:
             self.kill()
             return Err(ExecError("unknown", f"watching the command failed: {error!r}"))
         finally:
+            self._capture.close()
             _running.discard(self)
 
     def _why_not(self, error: OSError | ValueError) -> str:
@@ -160,7 +159,7 @@ class Command:
             code = self._process.returncode
             if stop is not None:
                 self._end_group(exit_of)
-        output = self._tail.output()
+        output = self._capture.output()
         if stop is not None:
             return Err(ExecError(stop.code, stop.message, output, code))
         assert code is not None
@@ -181,7 +180,7 @@ class Command:
                 return self._stop
             if now >= deadline:
                 return Stop("timeout", f"timed out after {self._timeout:g} s")
-            if self._tail.total_bytes >= self._max_total:
+            if self._capture.full:
                 return Stop(
                     "unknown", f"ended because it printed more than {self._max_total:,} bytes"
                 )
@@ -233,7 +232,7 @@ class Command:
         with contextlib.suppress(BlockingIOError):
             data = os.read(self._pipe, _CHUNK)
             self._open = bool(data)
-            self._tail.feed(data[: max(self._max_total - self._tail.total_bytes, 0)])
+            self._capture.feed(data)
             self._unreported = self._unreported or bool(data)
 
     def _tell(self, now: float) -> float:
@@ -244,7 +243,7 @@ class Command:
         if now < due:
             return due
         self._reported_at, self._unreported = now, False
-        self._report(self._tail.output())
+        self._report(self._capture.output())
         return math.inf
 
     def _forget_output(self) -> None:

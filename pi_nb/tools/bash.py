@@ -86,7 +86,7 @@ def _not_ended(error: ExecError) -> ToolResult:
 
 def _aborted(error: ExecError, details: dict[str, Any]) -> ToolResult:
     """What was printed stands apart, so that nobody takes it for the result (L-16)."""
-    content = [TextContent(text=error.message)]
+    content = [TextContent(text=" ".join([error.message, *_cut(error.output)]))]
     if error.output.text:
         content.append(TextContent(text=f"Printed until then:\n{error.output.text}"))
     return ToolResult(
@@ -108,6 +108,7 @@ def _counts(output: Output) -> dict[str, Any]:
         "truncated": output.truncated,
         "totalLines": output.total_lines,
         "totalBytes": output.total_bytes,
+        "fullOutputPath": output.full_path,
     }
 
 
@@ -116,9 +117,14 @@ def _cut(output: Output) -> list[str]:
         return []
     shown = output.text.count("\n") + (not output.text.endswith("\n"))
     size = len(output.text.encode())
+    if output.full_path is not None:
+        rest = f"All of it is in {output.full_path}; read it there."
+    else:
+        rest = "To see the rest, send the output to a file and read it."
+    why_not = f" It could not be kept whole: {output.not_kept}." if output.not_kept else ""
     return [
         f"The last {count(shown, 'line')} ({size:,} bytes) of {count(output.total_lines, 'line')} "
-        f"({output.total_bytes:,} bytes). To see the rest, send the output to a file and read it."
+        f"({output.total_bytes:,} bytes).{why_not} {rest}"
     ]
 
 

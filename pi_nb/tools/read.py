@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import asyncio
 import codecs
 from typing import Annotated
 
@@ -12,16 +12,15 @@ from pi_nb.abort import AbortSignal
 from pi_nb.env.types import ExecutionEnv, FileError, FileInfo
 from pi_nb.loop.schema import tool
 from pi_nb.loop.types import AgentTool, ToolContext, ToolResult, answer
-from pi_nb.messages import ImageContent, TextContent
+from pi_nb.messages import TextContent
 from pi_nb.result import Err, Ok
 from pi_nb.text import count
 
 from .content import HEAD, kind_of
+from .images import MAX_BYTES as MAX_IMAGE
+from .images import fit
 from .paths import as_shown, find
 from .window import MAX_BYTES, MAX_LINES, Window
-
-MAX_IMAGE = 4_500_000
-"""Characters of base64: providers refuse more than 5 MB, and count it so."""
 
 _FIRST_CHUNK = 65_536
 _CHUNK = 1_048_576
@@ -47,7 +46,7 @@ def read_tool(env: ExecutionEnv) -> AgentTool:
             return _refused(found.error)
         file = found.value
         if file.kind == "directory":
-            return _error(f"{_name(env, file)} is a directory. List it with bash: ls -la")
+            return _error(f"{_name(env, file)} is a directory. List it with ls.")
         head = await env.read_bytes(file.path, limit=HEAD)
         if isinstance(head, Err):
             return _refused(head.error)
@@ -58,7 +57,7 @@ def read_tool(env: ExecutionEnv) -> AgentTool:
                 "shown. Look into it with bash, for example with file or xxd."
             )
         if kind.startswith("image/"):
-            return await _image(env, file, kind)
+            return await _image(env, file, context.signal)
         window = Window(offset or 1, limit or MAX_LINES)
         failed = await _fill(env, file, window, kind == "utf-16", context.signal)
         if failed is not None:
@@ -115,19 +114,19 @@ def _shown(env: ExecutionEnv, file: FileInfo, window: Window, *, utf16: bool) ->
     return answer(f"{text}\n\n[{' '.join(notes)}]" if notes else text)
 
 
-async def _image(env: ExecutionEnv, file: FileInfo, kind: str) -> ToolResult:
+async def _image(env: ExecutionEnv, file: FileInfo, signal: AbortSignal) -> ToolResult:
     name = _name(env, file)
-    if (file.size + 2) // 3 * 4 > MAX_IMAGE:
-        return _error(
-            f"{name} is a picture ({kind}) of {count(file.size, 'byte')}, too large to be sent to "
-            f"a model; at most {MAX_IMAGE // 4 * 3:,}. Make a smaller copy with bash and read that."
-        )
-    data = await env.read_bytes(file.path)
+    data = await env.read_bytes(file.path, limit=MAX_IMAGE + 1, signal=signal)
+    signal.raise_if_aborted()
     if isinstance(data, Err):
         return _refused(data.error)
-    note = f"{name}: {kind}, {count(len(data.value), 'byte')}"
-    picture = ImageContent(data=base64.b64encode(data.value).decode(), mime_type=kind)
-    return ToolResult(content=(TextContent(text=note), picture))
+    fitted = await asyncio.to_thread(fit, data.value)
+    if isinstance(fitted, Err):
+        return _error(f"{name} is a picture that cannot be shown: {fitted.error}.")
+    picture = fitted.value
+    size = picture.change or count(len(picture.data), "byte")
+    note = TextContent(text=f"{name}: {picture.mime}, {size}")
+    return ToolResult(content=(note, picture.block()))
 
 
 def _name(env: ExecutionEnv, file: FileInfo) -> str:

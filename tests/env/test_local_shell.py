@@ -17,7 +17,7 @@ from pi_nb.abort import AbortSignal
 from pi_nb.env.local import LocalEnv
 from pi_nb.env.process import Command
 from pi_nb.env.types import ExecError, ExecResult, Output
-from pi_nb.result import Err, Ok, PiError, Result
+from pi_nb.result import Err, Ok, Result
 
 pytestmark = [
     pytest.mark.anyio,
@@ -117,11 +117,12 @@ async def test_a_machine_without_a_shell_says_so(
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan")])
-async def test_a_time_out_that_is_none_is_the_callers_mistake(
-    env: LocalEnv, timeout: float
-) -> None:
-    with pytest.raises(PiError):
-        await env.exec("true", timeout=timeout)
+async def test_a_time_out_that_is_none_is_refused(env: LocalEnv, timeout: float) -> None:
+    """E-06."""
+    error = await refused(env, "true", timeout=timeout)
+
+    assert error.code == "unknown"
+    assert "above 0" in error.message
 
 
 # --- children -------------------------------------------------------------------------------

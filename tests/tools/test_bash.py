@@ -12,7 +12,7 @@ import pytest
 from pi_nb.abort import AbortSignal
 from pi_nb.env.local import LocalEnv
 from pi_nb.loop.types import ToolResult
-from pi_nb.tools import bash_tool
+from pi_nb.tools import bash_tool, read_tool
 
 pytestmark = [
     pytest.mark.anyio,
@@ -45,6 +45,10 @@ async def test_a_long_output_ends_with_how_much_is_missing(env: LocalEnv, call: 
     assert (
         "3000\n\n[The last 2,000 lines (10,000 bytes) of 3,000 lines (13,893 bytes)." in result.text
     )
+    full = result.details["fullOutputPath"]
+    assert f"All of it is in {full}; read it there." in result.text
+    whole = await call(read_tool(env), path=full, limit=2)
+    assert whole.text.startswith("1\n2\n")
     assert result.text.endswith("Exit code 1.]")
     assert result.details["truncated"]
 

@@ -22,12 +22,17 @@ from pi_nb.tools.window import Window
 
 pytestmark = pytest.mark.anyio
 
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
 PNG = (
     b"\x89PNG\r\n\x1a\n"
-    + struct.pack(">I", 13)
-    + b"IHDR"
-    + (header := struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
-    + struct.pack(">I", zlib.crc32(b"IHDR" + header))
+    + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+    + chunk(b"IDAT", zlib.compress(b"\0\0"))
+    + chunk(b"IEND", b"")
 )
 GIF = b"GIF89a\x01\x00\x01\x00\x80\x00\x00"
 
@@ -127,16 +132,17 @@ async def test_a_picture_is_shown_as_one_whatever_its_name(
     )
 
 
-async def test_a_picture_too_large_for_providers_is_refused_with_a_way_out(
+async def test_a_broken_picture_is_refused_in_words(
     env: LocalEnv, call: Any, tmp_path: Path
 ) -> None:
-    """F-11: the limit is that of the base64."""
-    (tmp_path / "x.png").write_bytes(PNG + b"\0" * 3_400_000)
+    """S-30: stored once, it would make every later request fail."""
+    pytest.importorskip("PIL", reason="without Pillow nobody looks inside")
+    (tmp_path / "x.png").write_bytes(PNG[:40])
 
     result = await call(read_tool(env), path="x.png")
 
     assert result.is_error
-    assert "smaller copy" in result.text
+    assert "x.png is a picture that cannot be shown: it cannot be opened" in result.text
     assert len(result.content) == 1
 
 
@@ -191,7 +197,7 @@ async def test_what_cannot_be_shown_says_what_to_do(
 
     assert all(result.is_error for result in results)
     assert "binary file of 50 bytes" in results[0].text
-    assert "List it with bash" in results[1].text
+    assert "List it with ls" in results[1].text
     assert "No such file" in results[2].text
 
 
