@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from pi_nb.js import dumps
+from pi_nb.wire import Wire
 
 from .keys import scrub_keys, scrub_keys_data
 from .partial_json import parse_object
@@ -25,6 +26,31 @@ from .types import End, Model, StreamEvent
 
 Timed = tuple[int, StreamEvent]
 """An event, and the milliseconds since the request when it came."""
+
+
+class _Block(Wire):
+    type: str
+    text: str = ""
+
+
+class _Message(Wire):
+    role: str
+    content: list[_Block]
+
+
+class _Tool(Wire):
+    name: str
+
+
+class _Shape(Wire):
+    """What the words about a difference rely on; a tape may come from anybody."""
+
+    model: dict[str, Any]
+    system_prompt: str
+    tools: list[_Tool]
+    options: dict[str, Any]
+    messages: list[_Message]
+
 
 _EVENT: TypeAdapter[StreamEvent] = TypeAdapter(Annotated[StreamEvent, Field(discriminator="type")])
 _LOOK_BACK = 8
@@ -144,14 +170,15 @@ def _read_call(line: dict[str, Any]) -> RecordedCall:
 
 
 def _read_exchange(line: dict[str, Any], earlier: Sequence[Exchange]) -> Exchange:
-    after, kept, said = line["after"], int(line["kept"]), dict(line["question"])
-    parts, messages, marks = {}, (), ()
-    if after is not None:
-        base = earlier[after].question
-        parts, messages, marks = base.parts, base.messages[:kept], base.marks[:kept]
-    new = tuple(dict(message) for message in said.pop("messages"))
-    question = Question(parts | said, messages + new, marks_of(new, marks))
+    after, kept, said = line["after"], int(line["kept"]), line["question"]
+    base = Question({}, (), ()) if after is None else earlier[after].question
+    whole = {**base.parts, **said}
+    parts = {name: whole[name] for name in ("model", "systemPrompt", "tools", "options")}
+    new = tuple(said["messages"])
     try:
+        _Shape.model_validate({**parts, "messages": new})
+        marks = marks_of(new, base.marks[:kept])
+        question = Question(parts, base.messages[:kept] + new, marks)
         events = tuple((int(ms), _EVENT.validate_python(event)) for ms, event in line["events"])
         exchange = Exchange(int(line["order"]), question, events)
         _ = exchange.model, exchange.digest

@@ -254,7 +254,7 @@ def messages_difference(recorded: Sequence[Any], asked: Sequence[Any], *, first:
 def _said(message: Plain) -> str:
     blocks = message["content"]
     if all(block["type"] == "text" for block in blocks):
-        return "\n".join(block["text"] for block in blocks)
+        return "\n".join(block.get("text", "") for block in blocks)
     return dumps(blocks)
 
 
