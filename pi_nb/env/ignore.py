@@ -36,21 +36,46 @@ NEVER = frozenset({".git", "node_modules"})
 
 _MAX_FILE = 256_000  # bytes of one ignore file that are read
 _WILD = re.compile(r"\*+")
+_SPACES_AT_END = re.compile(r"(?<!\\) +\Z")
+_BY_ITS_FOLDER = "ps_d"
+"""The group by which pathspec marks that a line matches a folder above the path."""
 _MAX_WILD = 4
 """Stars of a line. The search for a name grows with their power: a hostile line with more of
 them could take hours for one name, so it is passed over."""
 
 
 @dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of an ignore file, translated by pathspec."""
+
+    regex: re.Pattern[str]
+    ignores: bool
+    """Not taken back."""
+    folders_only: bool
+
+    def means(self, path: str, is_folder: bool) -> bool:
+        """Whether it is about this very path.
+
+        pathspec asks whole paths in one go, so its patterns also match what lies below a
+        folder. A walk asks each folder by itself, and has never entered an ignored one.
+        """
+        if self.folders_only and not is_folder:
+            return False
+        match = self.regex.match(path)
+        return match is not None and not match.groupdict().get(_BY_ITS_FOLDER)
+
+
+@dataclass(frozen=True, slots=True)
 class _Rules:
-    """The lines of one folder's ignore files."""
+    """The lines of one folder's ignore files, the last one first."""
 
     folder: str
-    spec: GitIgnoreSpec
+    lines: tuple[_Line, ...]
 
-    def verdict(self, path: str) -> bool | None:
+    def verdict(self, path: str, is_folder: bool) -> bool | None:
         """True: ignored; False: taken back; None: no line says anything."""
-        return self.spec.check_file(path[len(self.folder.rstrip("/")) + 1 :]).include
+        relative = path[len(self.folder.rstrip("/")) + 1 :]
+        return next((line.ignores for line in self.lines if line.means(relative, is_folder)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +99,19 @@ class Ignore:
 
     async def within(self, env: FileSystem, folder: str, names: set[str]) -> Ignore:
         """The rules inside a folder that holds these names, its own ignore files included."""
-        lines: list[str] = []
+        texts: list[str] = []
         for name in FILES:
             if name in names:
                 read = await env.read_bytes(posixpath.join(folder, name), limit=_MAX_FILE)
                 if isinstance(read, Ok):
                     text = read.value.decode("utf-8-sig", errors="replace")
-                    lines += [line.removesuffix("\r") for line in text.split("\n")]
-        spec = _spec(lines)
-        return Ignore((_Rules(folder, spec), *self.rules)) if spec else self
+                    texts += text.split("\n")
+        lines = [line for text in reversed(texts) if (line := _line(text)) is not None]
+        return Ignore((_Rules(folder, tuple(lines)), *self.rules)) if lines else self
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
         """Whether the ignore files leave out this absolute path. Its folder is not ignored."""
-        shown = path + "/" * is_folder
-        verdicts = (rules.verdict(shown) for rules in self.rules)
+        verdicts = (rules.verdict(path, is_folder) for rules in self.rules)
         return next((verdict for verdict in verdicts if verdict is not None), False)
 
 
@@ -138,18 +162,18 @@ class Walk:
         return ignore.ignores(child.path, is_folder=child.kind == "directory" and not child.link)
 
 
-def _spec(lines: list[str]) -> GitIgnoreSpec | None:
-    """The lines that mean something; git too passes over those that cannot be read."""
-    kept: list[str] = []
-    for line in lines:
-        if not line.strip() or line.startswith("#") or len(_WILD.findall(line)) > _MAX_WILD:
-            continue
-        try:
-            GitIgnoreSpec.from_lines([line])
-        except (ValueError, re.error):
-            continue
-        kept.append(line)
-    return GitIgnoreSpec.from_lines(kept) if kept else None
+def _line(text: str) -> _Line | None:
+    """What a line says; None for one that says nothing, or that git too would pass over."""
+    text = _SPACES_AT_END.sub("", text.removesuffix("\r"))
+    if not text or text.startswith("#") or len(_WILD.findall(text)) > _MAX_WILD:
+        return None
+    try:
+        pattern = next(iter(GitIgnoreSpec.from_lines([text.removesuffix("/")]).patterns), None)
+    except (ValueError, re.error):
+        return None
+    if pattern is None or pattern.include is None or pattern.regex is None:
+        return None
+    return _Line(pattern.regex, pattern.include, text.endswith("/"))
 
 
 async def _names(env: FileSystem, folder: str) -> set[str]:

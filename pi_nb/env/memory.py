@@ -16,7 +16,8 @@ from typing import TypeVar
 
 from pi_nb.abort import Aborted, AbortSignal, unless_aborted
 from pi_nb.ids import now_ms
-from pi_nb.result import Err, Ok, Result
+from pi_nb.result import Err, Ok, PiError, Result
+from pi_nb.text import visible
 
 from .capture import Tail
 from .refusal import refusal
@@ -37,6 +38,7 @@ HOME = "/home"
 """What `~` is."""
 
 _MAX_NAME = 255  # bytes, as on most disks
+_MAX_PATH = 4_096
 _MAX_LINKS = 40
 
 ScriptedShell = Callable[[str], tuple[int, str]]
@@ -76,7 +78,8 @@ class MemoryEnv(ExecutionEnv):
             behind and its result thrown away. An exception of it is an error `unknown`.
 
     Raises:
-        ValueError: two of the paths cannot be in one tree, or one cannot be at all.
+        PiError: `invalid_argument` where two of the paths cannot be in one tree, or one
+            cannot be at all.
     """
 
     def __init__(
@@ -99,8 +102,9 @@ class MemoryEnv(ExecutionEnv):
                     self._put(self._absolute(path), _File(data))
             for path, target in (links or {}).items():
                 self._put(self._absolute(path), _Link(target))
-        except OSError as error:
-            raise ValueError(str(refusal(error, path))) from error
+        except (OSError, ValueError) as error:
+            why = refusal(error, visible(path))
+            raise PiError("invalid_argument", f"such a tree cannot be: {why}") from error
 
     def __repr__(self) -> str:
         return f"MemoryEnv(cwd={self._cwd!r})"
@@ -209,6 +213,8 @@ class MemoryEnv(ExecutionEnv):
         """The path with its links followed; of the last name only if `last`. It need not exist."""
         ahead = absolute.split("/")[::-1]
         done: list[str] = []
+        # What stands at the root and at each of `done`.
+        nodes: list[_Node | None] = [self._root]
         followed = 0
         while ahead:
             name = ahead.pop()
@@ -216,16 +222,19 @@ class MemoryEnv(ExecutionEnv):
                 continue
             if name == "..":
                 del done[-1:]
+                del nodes[len(done) + 1 :]
                 continue
-            node = self._at("/" + "/".join([*done, name]))
+            above = nodes[-1]
+            node = above.children.get(name) if isinstance(above, _Folder) else None
             if not isinstance(node, _Link) or not (any(ahead) or last):
                 done.append(name)
+                nodes.append(node)
                 continue
             followed += 1
             if followed > _MAX_LINKS:
                 raise OSError(errno.ELOOP, "")
             if node.target.startswith("/"):
-                done.clear()
+                del done[:], nodes[1:]
             ahead += node.target.split("/")[::-1]
         return "/" + "/".join(done)
 
@@ -301,6 +310,8 @@ class MemoryEnv(ExecutionEnv):
             return Err(ExecError("shell_unavailable", "There is no shell in memory"))
         if timeout is not None and not timeout > 0:
             return Err(ExecError("unknown", f"timeout must be above 0 seconds, got {timeout}"))
+        if signal is not None and signal.aborted:
+            return Err(ExecError("aborted", signal.reason))
         try:
             work = asyncio.wait_for(asyncio.to_thread(self._shell, command), timeout)
             code, text = await unless_aborted(work, signal or AbortSignal())
@@ -322,9 +333,9 @@ class MemoryEnv(ExecutionEnv):
 
 
 def _check(absolute: str) -> None:
-    """Raises what a disk would: for NUL, for half a character, for a name that is too long."""
+    """Raises what a disk would: for NUL, for half a character, for what is too long."""
     if "\0" in absolute:
         raise ValueError
     longest = max(len(name.encode()) for name in absolute.split("/"))
-    if longest > _MAX_NAME:
+    if longest > _MAX_NAME or len(absolute) > _MAX_PATH:
         raise OSError(errno.ENAMETOOLONG, "")
