@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, TypeAdapter
 
 from pi_nb.ids import now_ms
-from pi_nb.text import fence
-from pi_nb.wire import Wire
+from pi_nb.text import count, fence, quoted, unquoted
+from pi_nb.wire import Brief, Wire
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted", "deferred"]
 
@@ -142,13 +142,17 @@ class Usage(Wire):
         )
 
 
-class UserMessage(Wire):
+class UserMessage(Brief):
     role: Literal["user"] = "user"
     content: Content
     timestamp: int = Field(default_factory=now_ms)
 
+    def about(self) -> str:
+        images = sum(isinstance(block, ImageContent) for block in self.content)
+        return quoted(text_of(self.content)) + (f", {count(images, 'image')}" if images else "")
 
-class SystemMessage(Wire):
+
+class SystemMessage(Brief):
     """Prompt state that pi 1.x writes; never sent as conversation."""
 
     role: Literal["system"] = "system"
@@ -158,8 +162,11 @@ class SystemMessage(Wire):
     tools_removed: list[Any] | None = None
     timestamp: int = Field(default_factory=now_ms)
 
+    def about(self) -> str:
+        return quoted(text_of(self.content))
 
-class AssistantMessage(Wire):
+
+class AssistantMessage(Brief):
     """What a model said, as far as it came; `stop_reason` says how it ended.
 
     `error` and `aborted` messages stay in the log and are left out of later requests.
@@ -188,8 +195,18 @@ class AssistantMessage(Wire):
     def tool_calls(self) -> tuple[ToolCall, ...]:
         return tuple(block for block in self.content if isinstance(block, ToolCall))
 
+    def about(self) -> str:
+        parts = [quoted(self.text)] if self.text else []
+        if self.tool_calls:
+            parts.append(count(len(self.tool_calls), "call"))
+        if self.stop_reason not in ("stop", "toolUse"):
+            parts.append(self.stop_reason)
+            if self.error_message and not self.text:
+                parts.append(quoted(self.error_message))
+        return ", ".join(parts) or "empty"
 
-class ToolResultMessage(Wire):
+
+class ToolResultMessage(Brief):
     """What a tool answered. The model sees `content`; `details` is for people and views."""
 
     role: Literal["toolResult"] = "toolResult"
@@ -206,8 +223,12 @@ class ToolResultMessage(Wire):
     def text(self) -> str:
         return text_of(self.content)
 
+    def about(self) -> str:
+        how = "error" if self.is_error else "ok"
+        return f"{unquoted(self.tool_name, 20) or '?'}, {how}, {quoted(self.text)}"
 
-class BashExecutionMessage(Wire):
+
+class BashExecutionMessage(Brief):
     """A command that the user ran, not the model."""
 
     role: Literal["bashExecution"] = "bashExecution"
@@ -220,8 +241,12 @@ class BashExecutionMessage(Wire):
     exclude_from_context: bool | None = None
     timestamp: int = Field(default_factory=now_ms)
 
+    def about(self) -> str:
+        code = f", exit code {self.exit_code}" if self.exit_code else ""
+        return quoted(self.command) + code
 
-class CustomMessage(Wire):
+
+class CustomMessage(Brief):
     """Something an extension or a hook says to the model, in the place of a user."""
 
     role: Literal["custom"] = "custom"
@@ -231,8 +256,11 @@ class CustomMessage(Wire):
     details: Any = None
     timestamp: int = Field(default_factory=now_ms)
 
+    def about(self) -> str:
+        return f"{unquoted(self.custom_type, 20)}, {quoted(text_of(self.content))}"
 
-class BranchSummaryMessage(Wire):
+
+class BranchSummaryMessage(Brief):
     """Stands for a branch that was left. Made when a branch is projected, not stored."""
 
     role: Literal["branchSummary"] = "branchSummary"
@@ -240,8 +268,11 @@ class BranchSummaryMessage(Wire):
     from_id: str = ""
     timestamp: int = Field(default_factory=now_ms)
 
+    def about(self) -> str:
+        return quoted(self.summary)
 
-class CompactionSummaryMessage(Wire):
+
+class CompactionSummaryMessage(Brief):
     """Stands for the entries before a cut. Made when a branch is projected, not stored."""
 
     role: Literal["compactionSummary"] = "compactionSummary"
@@ -249,15 +280,21 @@ class CompactionSummaryMessage(Wire):
     tokens_before: int = 0
     timestamp: int = Field(default_factory=now_ms)
 
+    def about(self) -> str:
+        return quoted(self.summary)
 
-class UnknownMessage(Wire):
+
+class UnknownMessage(Brief):
     """A message of a role we do not know: kept and shown, never sent."""
 
     role: str
     timestamp: int = 0
 
+    def about(self) -> str:
+        return unquoted(self.role)
 
-_ROLES: dict[str, type[Wire]] = {
+
+_ROLES: dict[str, type[Brief]] = {
     "user": UserMessage,
     "assistant": AssistantMessage,
     "toolResult": ToolResultMessage,

@@ -129,6 +129,21 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda match: repr(match.group())[1:-1], text)
 
 
+def quoted(text: str, limit: int = 40) -> str:
+    """Somebody else's text for a repr: quoted, at most `limit` characters between the quotes.
+
+    What is not to be seen, such as marks that turn the direction of a line, is escaped.
+    """
+    whole = repr(safe_line(text, limit))
+    mark, inside = whole[0], whole[1:-1]
+    return f"{mark}{inside if len(inside) <= limit else inside[: limit - 1] + '…'}{mark}"
+
+
+def unquoted(text: str, limit: int = 40) -> str:
+    """The same without quotes, for names."""
+    return quoted(text, limit)[1:-1]
+
+
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """`1 turn`, `2 turns`, `1,200 entries`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -51,6 +51,23 @@ class Wire(BaseModel):
         return self.model_copy(update=changes)
 
 
+class Brief(Wire):
+    """A `Wire` that shows itself in one short line; `to_wire()` is the whole.
+
+    What it shows comes from models and files, so it goes through `text.quoted`.
+    """
+
+    def about(self) -> str:
+        """What stands between the brackets of the repr."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.about()})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Wire):
         return value.to_wire()

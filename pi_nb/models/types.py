@@ -15,7 +15,8 @@ from pydantic import Field
 
 from pi_nb.abort import AbortSignal
 from pi_nb.messages import LlmMessage, StopReason, Usage
-from pi_nb.wire import Wire
+from pi_nb.text import unquoted
+from pi_nb.wire import Brief, Wire
 
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = (
@@ -32,7 +33,7 @@ class Price(Wire):
     cache_write: float = 0
 
 
-class Model(Wire):
+class Model(Brief):
     """What is known of a model: plain data, no connection."""
 
     id: str
@@ -48,6 +49,9 @@ class Model(Wire):
     images: bool = False
     price: Price | None = None
     """None: unknown, which is not the same as free."""
+
+    def about(self) -> str:
+        return f"{unquoted(str(self), 60)}, window {self.context_window:,}"
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.id}"

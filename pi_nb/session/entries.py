@@ -12,12 +12,19 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from pi_nb.messages import AgentMessage, Content, Usage, read_message
-from pi_nb.text import safe_line
-from pi_nb.wire import Wire
+from pi_nb.messages import (
+    AgentMessage,
+    Content,
+    UnknownMessage,
+    Usage,
+    read_message,
+    text_of,
+)
+from pi_nb.text import quoted, safe_line, unquoted
+from pi_nb.wire import Brief, Wire
 
 
-class Entry(Wire):
+class Entry(Brief):
     """The base of all entries, and the form of one whose type is not known.
 
     `id` is empty until the entry is written, unless its maker reserved one. `parent_id` is
@@ -30,6 +37,13 @@ class Entry(Wire):
     timestamp: int = 0
     lane: str | None = None
 
+    def about(self) -> str:
+        return f"{_short(self.id)}, {self.gist()}"
+
+    def gist(self) -> str:
+        """What it says, in a few words, for the repr."""
+        return unquoted(self.type)
+
 
 class MessageEntry(Entry):
     """Something said. `terminate` marks a tool result that asked the run to end."""
@@ -38,21 +52,35 @@ class MessageEntry(Entry):
     message: AgentMessage
     terminate: bool | None = None
 
+    def gist(self) -> str:
+        if isinstance(self.message, UnknownMessage):
+            return self.message.about()
+        return f"{self.message.role}: {self.message.about()}"
+
 
 class ModelChangeEntry(Entry):
     type: Literal["model_change"] = "model_change"
     provider: str
     model_id: str
 
+    def gist(self) -> str:
+        return unquoted(f"{self.provider}/{self.model_id}", 60)
+
 
 class ThinkingLevelChangeEntry(Entry):
     type: Literal["thinking_level_change"] = "thinking_level_change"
     thinking_level: str
 
+    def gist(self) -> str:
+        return unquoted(self.thinking_level)
+
 
 class ActiveToolsChangeEntry(Entry):
     type: Literal["active_tools_change"] = "active_tools_change"
     active_tool_names: tuple[str, ...]
+
+    def gist(self) -> str:
+        return unquoted(", ".join(self.active_tool_names), 60) or "none"
 
 
 class CompactionEntry(Entry):
@@ -71,6 +99,9 @@ class CompactionEntry(Entry):
     from_hook: bool | None = None
     retained_tail: tuple[AgentMessage, ...] | None = None
 
+    def gist(self) -> str:
+        return f"{self.tokens_before:,} tokens: {quoted(self.summary)}"
+
 
 class BranchSummaryEntry(Entry):
     """What happened on a branch that was left; `from_id` was its leaf."""
@@ -82,6 +113,9 @@ class BranchSummaryEntry(Entry):
     usage: Usage | None = None
     from_hook: bool | None = None
 
+    def gist(self) -> str:
+        return quoted(self.summary)
+
 
 class CustomEntry(Entry):
     """Data of an extension. The model never sees it."""
@@ -89,6 +123,9 @@ class CustomEntry(Entry):
     type: Literal["custom"] = "custom"
     custom_type: str
     data: Any = None
+
+    def gist(self) -> str:
+        return unquoted(self.custom_type)
 
 
 class CustomMessageEntry(Entry):
@@ -99,6 +136,9 @@ class CustomMessageEntry(Entry):
     content: Content = ""
     display: bool = True
     details: Any = None
+
+    def gist(self) -> str:
+        return f"{unquoted(self.custom_type, 20)}: {quoted(text_of(self.content))}"
 
 
 class Replacement(Wire):
@@ -116,6 +156,10 @@ class ContextEditEntry(Entry):
     type: Literal["context_edit"] = "context_edit"
     target_id: str
     replacement: Replacement | None
+
+    def gist(self) -> str:
+        what = "leaves out" if self.replacement is None else "replaces"
+        return f"{what} {_short(self.target_id)}"
 
 
 _TYPES: dict[str, type[Entry]] = {
@@ -140,6 +184,13 @@ def read_entry(data: Mapping[str, Any]) -> Entry:
     if data.get("type") == "message" and isinstance(data.get("message"), dict):
         data = {**data, "message": read_message(data["message"])}
     return _TYPES.get(str(data.get("type")), Entry).model_validate(data)
+
+
+def _short(entry_id: str) -> str:
+    """The end of an id: the beginning is the time, and alike in neighbours."""
+    if not entry_id:
+        return "not written"
+    return unquoted(entry_id) if len(entry_id) <= 8 else f"…{unquoted(entry_id[-8:])}"
 
 
 def why(error: Exception) -> str:

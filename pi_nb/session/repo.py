@@ -16,7 +16,7 @@ from typing import Any
 
 from pi_nb.ids import now_ms, uuid7
 from pi_nb.result import Ok, PiError
-from pi_nb.text import one_line
+from pi_nb.text import quoted, safe_line, unquoted
 
 from .index import Place
 from .jsonl import first_line
@@ -29,7 +29,7 @@ TAIL = 1 << 16
 """Bytes of a file's end that a list looks at."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SessionInfo:
     """What a list knows of a session. Times are in milliseconds since 1970."""
 
@@ -46,7 +46,11 @@ class SessionInfo:
 
     def __str__(self) -> str:
         when = datetime.fromtimestamp(self.modified / 1000).strftime("%Y-%m-%d %H:%M")
-        return f"{when}  {one_line(self.name or self.id, 40)}  {one_line(self.cwd)}"
+        return f"{when}  {safe_line(self.name or self.id, 40)}  {safe_line(self.cwd)}"
+
+    def __repr__(self) -> str:
+        about = quoted(self.name, 30) if self.name else unquoted(self.id)
+        return f"SessionInfo({about}, {unquoted(self.cwd)}{', empty' if self.empty else ''})"
 
 
 class SessionRepo:

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from pi_nb.ids import now_ms, uuid7
 from pi_nb.result import Err, PiError
-from pi_nb.text import count
+from pi_nb.text import count, quoted
 
 from .appender import SessionAppender
 from .codec import Loaded
@@ -184,7 +184,7 @@ class Session(SessionAppender):
         await asyncio.to_thread(self.close)
 
     def __repr__(self) -> str:
-        about = repr(self.name) if self.name else self.id
+        about = quoted(self.name) if self.name else self.id
         state = ", closed" if self.closed else ", read-only" if self.read_only else ""
         return f"Session({about}, {count(len(self), 'entry', 'entries')}{state})"
 

@@ -15,9 +15,11 @@ from pi_nb.text import (
     fence,
     one_line,
     plain,
+    quoted,
     safe_line,
     scrub,
     scrub_data,
+    unquoted,
     without_escapes,
 )
 
@@ -210,3 +212,16 @@ def test_no_code_closes_its_own_fence(code: str) -> None:
 
 def test_a_language_cannot_break_out_of_its_fence() -> None:
     assert fence("x", "py`\n# oops").splitlines()[0] == "```py#oops"
+
+
+@given(anything | terminal, st.integers(5, 60))
+def test_a_quoted_text_is_short_and_all_of_it_can_be_seen(text: str, limit: int) -> None:
+    line = quoted(text, limit)
+
+    assert line.isprintable()
+    assert len(line) <= limit + 2
+    assert unquoted(text, limit) == line[1:-1]
+
+
+def test_a_mark_that_turns_the_line_around_is_shown_as_what_it_is() -> None:
+    assert quoted("a\u202eb") == "'a\\u202eb'"

@@ -260,3 +260,12 @@ async def test_all_models_of_a_server_can_be_listed(loopback: Any) -> None:
 
     assert isinstance(models, Ok)
     assert [(model.id, model.context_window) for model in models.value] == [("a", 9), ("b", 8_192)]
+
+
+async def test_a_model_shows_where_it_is_and_how_much_fits(loopback: Any) -> None:
+    loopback.always("/v1/models", {"data": [{"id": "tiny\x1b[31m\u202e"}]})
+
+    model = (await found(loopback.url)).model
+
+    assert repr(model) == f"Model(127.0.0.1:{loopback.port}/tiny\\u202e, window 8,192)"
+    assert model.to_wire()["id"] == "tiny\x1b[31m\u202e"

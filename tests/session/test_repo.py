@@ -12,7 +12,7 @@ import pytest
 from pi_nb.messages import user
 from pi_nb.result import PiError
 from pi_nb.session.entries import MessageEntry
-from pi_nb.session.repo import SessionRepo
+from pi_nb.session.repo import SessionInfo, SessionRepo
 from pi_nb.session.session import Session
 
 
@@ -151,3 +151,23 @@ def test_a_root_that_is_a_file_is_one_clear_error(tmp_path: Path) -> None:
 
     assert refused.value.code == "session"
     assert SessionRepo(tmp_path / "file").list() == []
+
+
+def test_a_session_in_a_list_shows_its_name_or_id_and_nothing_that_a_terminal_obeys(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.jsonl"
+    named = SessionInfo(path, "abc", "/home/me/tea", 0, 0, "My\x1b[31m \u202ename")
+    fresh = SessionInfo(path, "abc", "/home/me/tea", 0, 0, None, empty=True)
+
+    assert repr(named) == "SessionInfo('My \\u202ename', /home/me/tea)"
+    assert repr(fresh) == "SessionInfo(abc, /home/me/tea, empty)"
+    assert "\x1b" not in str(named)
+
+
+def test_a_session_with_a_long_name_shows_its_beginning(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", cwd=tmp_path) as session:
+        session.set_name_sync("tea " * 100)
+
+        assert len(repr(session)) < 80
+        assert repr(session).startswith("Session('tea tea")
