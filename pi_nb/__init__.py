@@ -57,6 +57,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "pi_nb.session.context": ("SessionContext", "build_session_context"),
     "pi_nb.session.repo": ("SessionInfo", "SessionRepo"),
     "pi_nb.harness.harness": ("AgentHarness",),
+    "pi_nb.harness.limits": ("Limits",),
+    "pi_nb.models.retry": ("RetryPolicy",),
     "pi_nb.harness.hooks": ("ResultPatch", "StartPatch"),
     "pi_nb.harness.approval": ("ApprovalRequest", "Decision"),
     "pi_nb.harness.turn": ("AbortResult", "NavigateResult", "TurnResult"),

@@ -38,6 +38,29 @@ class AbortEvent(Event):
     follow_up: int
 
 
+class RetryScheduled(Event):
+    """A request failed in a way that may pass; it is asked again after `delay` seconds."""
+
+    type: Literal["retry_scheduled"] = "retry_scheduled"
+    attempt: int
+    """The number of the attempt that will be made, from 2."""
+    delay: float
+    error_message: str = ""
+
+
+class RetryAttemptStart(Event):
+    type: Literal["retry_attempt_start"] = "retry_attempt_start"
+    attempt: int
+
+
+class RetryFinished(Event):
+    """No further attempt is made. `success`: the last one was answered."""
+
+    type: Literal["retry_finished"] = "retry_finished"
+    attempt: int
+    success: bool
+
+
 class ModelUpdate(Event):
     type: Literal["model_update"] = "model_update"
     model: Model

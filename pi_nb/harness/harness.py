@@ -12,7 +12,8 @@ One operation at a time: `prompt`, `compact` and `navigate` fail with `busy` in 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from functools import reduce
 from operator import add
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 
 from pi_nb.abort import Aborted, AbortSignal, unless_aborted
 from pi_nb.env.types import ExecutionEnv
+from pi_nb.loop.events import AgentEnd
 from pi_nb.loop.run import run_loop
 from pi_nb.loop.types import AgentTool, ExecutionMode, OnMain, no_main_thread
 from pi_nb.messages import (
@@ -31,6 +33,7 @@ from pi_nb.messages import (
     text_of,
     user,
 )
+from pi_nb.models.retry import RetryPolicy
 from pi_nb.models.types import THINKING_LEVELS, ChatModel, RequestOptions, ThinkingLevel
 from pi_nb.result import PiError
 from pi_nb.session.entries import MessageEntry
@@ -39,15 +42,19 @@ from pi_nb.session.session import Session
 from .approval import Approval, Approve, Asker
 from .events import (
     AbortEvent,
-    ModelUpdate,
+    RetryAttemptStart,
+    RetryFinished,
+    RetryScheduled,
     SessionTree,
     Settled,
-    ThinkingLevelUpdate,
-    ToolsUpdate,
 )
 from .hooks import BeforeTree, Handler
-from .host import Host, State, Subscriber
-from .queues import QueueMode, QueueName, Queues, Write
+from .host import Host, State, Subscriber, logged
+from .limits import Attempts, Limits
+from .operations import Recovered, recover
+from .queues import QueueMode, QueueName, Queues
+from .requests import SentRequest
+from .settings import Settings, by_name
 from .turn import (
     AbortResult,
     NavigateResult,
@@ -64,7 +71,7 @@ ABORT_LIMIT = 2.0
 _inside: ContextVar[tuple[AgentHarness, ...]] = ContextVar("pi_nb_inside", default=())
 
 
-class AgentHarness:
+class AgentHarness(Settings):
     """A model, tools and a session, driven prompt by prompt.
 
     Everything but the constructor and `subscribe`/`on` belongs to one event loop.
@@ -84,6 +91,8 @@ class AgentHarness:
         mode: ExecutionMode = "parallel",
         steering_mode: QueueMode = "one-at-a-time",
         follow_up_mode: QueueMode = "one-at-a-time",
+        retry: RetryPolicy | None = None,
+        limits: Limits | None = None,
         approve: Approve = "ask",
         asker: Asker | None = None,
         on_main: OnMain = no_main_thread,
@@ -93,6 +102,7 @@ class AgentHarness:
             session: None keeps the conversation in memory only.
             system_prompt: Text, or a function that is asked once a turn.
             thinking_level: None takes the session's.
+            retry: How often a request that failed is made again; None: never.
             asker: Who decides where `approve="ask"`; None denies.
             on_main: How tools reach the main thread.
 
@@ -101,7 +111,7 @@ class AgentHarness:
         """
         session = session or Session.create(None, cwd=env.cwd if env else "/")
         context = session.context(lane)
-        named = _by_name(tools)
+        named = by_name(tools)
         active = context.active_tools
         self._state = State(
             session=session,
@@ -117,57 +127,15 @@ class AgentHarness:
             approval=Approval(approve, asker),
             queues=Queues(steering_mode, follow_up_mode),
             on_main=on_main,
+            limits=limits or Limits(),
         )
+        self.retry = retry
         self._host = Host(self._state, {"env": env, "session": session, "harness": self})
         self._dropped: AbortResult | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
     # --- what it is -------------------------------------------------------------------
-
-    @property
-    def phase(self) -> Phase:
-        return self._state.phase
-
-    @property
-    def session(self) -> Session:
-        return self._state.session
-
-    @property
-    def lane(self) -> str:
-        return self._state.lane
-
-    @property
-    def env(self) -> ExecutionEnv | None:
-        return self._state.env
-
-    @property
-    def model(self) -> ChatModel:
-        return self._state.model
-
-    @property
-    def thinking_level(self) -> ThinkingLevel:
-        return self._state.thinking_level
-
-    @property
-    def tools(self) -> tuple[AgentTool, ...]:
-        """Every registered tool."""
-        return tuple(self._state.tools.values())
-
-    @property
-    def active_tools(self) -> tuple[str, ...]:
-        """Names of the tools that the model is told of, in order of registration."""
-        return self._state.active
-
-    @property
-    def approval(self) -> Approval:
-        """Who decides about tools that change things."""
-        return self._state.approval
-
-    @property
-    def leaf(self) -> str | None:
-        """The entry that the next prompt follows; None before the first."""
-        return self._state.session.leaf(self._state.lane)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Be told every event, in order; returns a function that ends it.
@@ -192,8 +160,17 @@ class AgentHarness:
 
     # --- operations -------------------------------------------------------------------
 
-    async def prompt(self, text: str, images: Sequence[ImageContent] = ()) -> TurnResult:
+    async def prompt(
+        self,
+        text: str,
+        images: Sequence[ImageContent] = (),
+        *,
+        cell: Mapping[str, Any] | None = None,
+    ) -> TurnResult:
         """Ask, and go on until nothing is left to do.
+
+        Args:
+            cell: What the run was asked from, kept in its record as it is.
 
         An abort is an ordinary ending. If the caller is cancelled, the run is aborted and
         written before the cancellation goes on.
@@ -201,7 +178,24 @@ class AgentHarness:
         Raises:
             PiError: `busy`; `hook`, a hook failed; `session`, the log could not be written.
         """
-        return await self._operation("turn", self._run_prompt(user(text, images)))
+        return await self._operation("turn", self._run_prompt(user(text, images), cell))
+
+    async def resume(self) -> Recovered:
+        """Close what a process that ended left open on this lane: every call of its last
+        answer gets a result that says so, every open operation its end.
+
+        Nothing is asked, and no tool is run again. Without open operations nothing is written.
+
+        Raises:
+            PiError: `busy`; `session`, the log could not be written.
+        """
+        self._check_idle()
+        return await recover(self.session, self.lane)
+
+    @property
+    def requests(self) -> Sequence[SentRequest]:
+        """The last requests as they were sent, the newest last."""
+        return tuple(self._host.requests)
 
     async def navigate(self, entry_id: str) -> NavigateResult:
         """Move the leaf to an entry, or to before a user message, whose text comes back.
@@ -236,6 +230,8 @@ class AgentHarness:
             self._state.signal.abort(reason)
             dropped = self._dropped
             await self._state.tell(self._state.queues.update())
+            with logged("the record of an abort"):
+                await self._host.journal.abort_requested()
         else:
             dropped = self._dropped
         if self not in _inside.get():
@@ -274,69 +270,6 @@ class AgentHarness:
         self._state.queues.put(name, message)
         await self._state.tell(self._state.queues.update())
 
-    # --- settings ---------------------------------------------------------------------
-
-    async def set_model(self, model: ChatModel) -> None:
-        """Another model, from the next turn on; on record."""
-        previous, self._state.model = self._state.model, model
-        data = model.model
-        await self._state.tell(ModelUpdate(model=data, previous=previous.model))
-        await self._write(
-            lambda: self.session.append_model_change(data.provider, data.id, lane=self.lane)
-        )
-
-    async def set_thinking_level(self, level: ThinkingLevel) -> None:
-        """Another thinking level, from the next turn on; on record.
-
-        Raises:
-            PiError: `invalid_argument`, there is no such level.
-        """
-        if level not in THINKING_LEVELS:
-            known = ", ".join(THINKING_LEVELS)
-            raise PiError("invalid_argument", f"No thinking level {level!r}. Levels: {known}.")
-        previous, self._state.thinking_level = self._state.thinking_level, level
-        await self._state.tell(ThinkingLevelUpdate(level=level, previous=previous))
-        await self._write(lambda: self.session.append_thinking_level_change(level, lane=self.lane))
-
-    async def set_tools(self, tools: Sequence[AgentTool]) -> None:
-        """Register these tools instead of the former ones, all of them active.
-
-        Raises:
-            PiError: `invalid_argument`, two share a name.
-        """
-        self._state.tools = _by_name(tools)
-        await self.set_active_tools(tuple(self._state.tools))
-
-    async def set_active_tools(self, names: Sequence[str]) -> None:
-        """The tools that the model is told of from the next turn on; on record.
-
-        Raises:
-            PiError: `invalid_argument`, a name is unknown or given twice.
-        """
-        if unknown := [name for name in names if name not in self._state.tools]:
-            known = ", ".join(self._state.tools) or "none"
-            raise PiError(
-                "invalid_argument", f"No tool named {', '.join(unknown)}. Tools: {known}."
-            )
-        if len(set(names)) != len(names):
-            raise PiError("invalid_argument", f"A tool is named twice: {', '.join(names)}.")
-        active = self._state.active = tuple(names)
-        await self._state.tell(ToolsUpdate(tools=tuple(self._state.tools), active=active))
-        await self._write(
-            lambda: self.session.append_active_tools_change(list(active), lane=self.lane)
-        )
-
-    async def append_message(self, message: AgentMessage) -> None:
-        """Write a message without asking; during a turn it is written at the save point."""
-        await self._write(lambda: self.session.append_message(message, lane=self.lane))
-
-    async def _write(self, write: Write) -> None:
-        if self._state.phase == "idle":
-            await self._state.pending.flush()  # what the disk refused before goes first
-            await write()
-        else:
-            self._state.pending.add(write)
-
     # --- one operation at a time ------------------------------------------------------
 
     def _check_idle(self) -> None:
@@ -370,13 +303,15 @@ class AgentHarness:
         _inside.set((*_inside.get(), self))
         state = self._state
         phase = state.phase
-        failed = True
+        failure: BaseException | None = None
         try:
             result = await work
-            failed = False
+        except BaseException as error:
+            failure = error
+            raise
         finally:
             try:
-                await self._host.clear_up(failed=failed)
+                await self._host.clear_up(failure)
             finally:
                 # Taken now: a subscriber to what follows may begin the next operation.
                 dropped = self._dropped
@@ -388,23 +323,49 @@ class AgentHarness:
                     await state.tell(AbortEvent(steer=dropped.steer, follow_up=dropped.follow_up))
         return result
 
-    async def _run_prompt(self, message: UserMessage) -> TurnResult:
+    async def _run_prompt(self, message: UserMessage, cell: Mapping[str, Any] | None) -> TurnResult:
         waiting = self._state.take("next_turn")
         if waiting:
             await self._state.tell(self._state.queues.update())
-        extra: Sequence[AgentMessage] = await self._host.begin(message)
+        extra: Sequence[AgentMessage] = await self._host.begin(message, cell)
         model = self._state.model.model
         end = await run_loop(self._host, [*waiting, message, *extra], self._state.signal)
-        answers = [m for m in end.messages if isinstance(m, AssistantMessage)]
+        messages, reason = await self._retried(end)
+        answers = [m for m in messages if isinstance(m, AssistantMessage)]
         return TurnResult(
             message=answers[-1],
-            messages=end.messages,
-            reason=end.reason,
+            messages=messages,
+            reason=reason,
             usage=reduce(add, (answer.usage for answer in answers), Usage()),
             leaf_id=self.session.leaf(self.lane),
             model=model,
             aborted=self._dropped,
         )
+
+    async def _retried(self, end: AgentEnd) -> tuple[tuple[AgentMessage, ...], str]:
+        """Ask again while a failure may pass; returns all messages and why it ended at last.
+
+        The failed answers stay in the log and out of later requests. Calls that ran are not
+        run again: the request is made from where the branch is.
+        """
+        state, attempts, messages = self._state, Attempts(self.retry), end.messages
+        while (delay := attempts.delay(end.messages)) is not None and not state.signal.aborted:
+            attempts.number += 1
+            number, said = attempts.number, end.messages[-1]
+            words = said.error_message or "" if isinstance(said, AssistantMessage) else ""
+            state.phase = "retry"
+            await state.tell(RetryScheduled(attempt=number, delay=delay, error_message=words))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await state.signal.wait()
+            state.phase = "turn"
+            await state.tell(RetryAttemptStart(attempt=number))
+            end = await run_loop(self._host, [], state.signal)
+            messages += end.messages
+        if attempts.number > 1:
+            good = end.reason not in ("error", "aborted")
+            await state.tell(RetryFinished(attempt=attempts.number, success=good))
+        return messages, end.reason
 
     async def _navigate(self, entry_id: str) -> NavigateResult:
         entry = self.session.entry(entry_id)
@@ -424,16 +385,11 @@ class AgentHarness:
             leaf = entry.parent_id
             editor_text = text_of(entry.message.content)
         if leaf != before:
+            intent = {"kind": "navigation", "targetId": entry.id, "summarize": False}
+            await self._host.journal.begin(intent)
             await self.session.move(leaf, lane=self.lane)
             await self._state.tell(SessionTree(leaf_id=leaf, previous=before))
         return NavigateResult(editor_text=editor_text)
-
-
-def _by_name(tools: Sequence[AgentTool]) -> dict[str, AgentTool]:
-    named = {tool.name: tool for tool in tools}
-    if len(named) != len(tools):
-        raise PiError("invalid_argument", "Two tools share a name.")
-    return named
 
 
 def _level(stored: str) -> ThinkingLevel:

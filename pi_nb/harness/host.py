@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,16 +19,27 @@ from pi_nb.loop.calls import Blocked
 from pi_nb.loop.events import Event, MessageEnd, TurnEnd
 from pi_nb.loop.run import Turn
 from pi_nb.loop.types import AgentTool, ExecutionMode, OnMain, ToolResult
-from pi_nb.messages import AgentMessage, ToolCall, UserMessage, convert_to_llm
+from pi_nb.messages import (
+    AgentMessage,
+    AssistantMessage,
+    ToolCall,
+    UserMessage,
+    convert_to_llm,
+    text_of,
+)
 from pi_nb.models.pairing import pair
 from pi_nb.models.types import ChatModel, Request, RequestOptions, ThinkingLevel
+from pi_nb.session.entries import MessageEntry
 from pi_nb.session.session import Session
 
 from .approval import Approval, ApprovalRequest
 from .events import SavePoint
 from .history import History
 from .hooks import BeforeAgentStart, Hooks, StartPatch, ToolCallHook, ToolResultHook
+from .limits import Limits, Spent, reached
+from .operations import Journal
 from .queues import PendingWrites, QueueName, Queues
+from .requests import KEPT, SentRequest
 from .turn import Phase, PromptContext, SystemPrompt, written
 
 log = logging.getLogger("pi_nb")
@@ -52,11 +64,16 @@ class State:
     approval: Approval
     queues: Queues
     on_main: OnMain
+    limits: Limits = field(default_factory=Limits)
     hooks: Hooks = field(default_factory=Hooks)
     pending: PendingWrites = field(default_factory=PendingWrites)
     subscribers: list[Subscriber] = field(default_factory=list)
     phase: Phase = "idle"
     signal: AbortSignal = field(default_factory=AbortSignal)
+    spent: Spent = field(default_factory=Spent)
+    """By the present or last run."""
+    spent_by_session: Spent | None = None
+    """Counted when a limit first asks for it, and from then on."""
     prompt_of_run: str | None = None
     """What a `before_agent_start` hook put in the place of the system prompt."""
     prompt_of_turn: str | None = None
@@ -95,14 +112,24 @@ class Host:
         self._state = state
         self._tool_state = tool_state
         self._history = History()
+        self.journal = Journal(state.session, state.lane)
+        self.requests: deque[SentRequest] = deque(maxlen=KEPT)
 
-    async def begin(self, message: UserMessage) -> Sequence[AgentMessage]:
-        """Ask the `before_agent_start` hooks; returns the messages that they add.
+    async def begin(
+        self, message: UserMessage, cell: Mapping[str, Any] | None
+    ) -> Sequence[AgentMessage]:
+        """Put the run on record and ask the `before_agent_start` hooks; returns what they add.
 
         Raises:
             PiError: `hook`.
         """
         state = self._state
+        intent = {"kind": "run", "originalPrompt": text_of(message.content)}
+        await self.journal.begin(intent if cell is None else {**intent, "cell": dict(cell)})
+        state.spent = Spent()
+        if state.limits.of_session and state.spent_by_session is None:
+            state.spent_by_session = Spent()
+            state.spent_by_session.add(_answers(state.session))
         state.prompt_of_run = state.prompt_of_turn = None
         if not state.hooks.any("before_agent_start"):
             return ()
@@ -119,12 +146,12 @@ class Host:
         state.prompt_of_run = patch.system_prompt
         return patch.messages
 
-    async def clear_up(self, *, failed: bool) -> None:
+    async def clear_up(self, error: BaseException | None) -> None:
         """An operation is over. Messages that wait go before the next prompt, changes that
-        wait are written.
+        wait are written, and then its end.
 
         Raises:
-            PiError: a change cannot be written; where the operation `failed`, it is logged.
+            PiError: a change cannot be written; where the operation failed, it is logged.
         """
         state = self._state
         returned = bool(state.taken)
@@ -132,18 +159,25 @@ class Host:
         state.taken = []
         if state.queues.leave_for_next_turn() or returned:
             await state.tell(state.queues.update())
-        if not failed:
+        if error is None:
             await state.pending.flush()
+            await self.journal.finish("aborted" if state.signal.aborted else "completed")
             return
         # It must not hide the error that ended the operation.
         with logged("what waited for the end of a failed run"):
             await state.pending.flush()
+        with logged("the record of a failed run"):
+            await self.journal.finish("failed", error)
 
     async def emit(self, event: Event) -> None:
         """Write what the event says, then tell it."""
         state = self._state
         if isinstance(event, MessageEnd):
-            await state.session.append_message(event.message, lane=state.lane)
+            entry = await state.session.append_message(event.message, lane=state.lane)
+            if isinstance(event.message, AssistantMessage):
+                self.journal.answered(entry.id)
+                for spent in filter(None, (state.spent, state.spent_by_session)):
+                    spent.add((event.message,))
             state.taken = [taken for taken in state.taken if taken is not event.message]
         await state.tell(event)
         if isinstance(event, TurnEnd):
@@ -185,12 +219,20 @@ class Host:
             paired = pair(convert_to_llm(messages), turn.model.model)
         else:
             paired = self._history.paired(items, turn.model.model)
-        return Request(
+        request = Request(
             system_prompt=turn.system_prompt,
             messages=paired.messages,
             tools=tuple(tool.spec for tool in turn.tools),
             options=turn.options,
         )
+        before = self.requests[-1] if self.requests else None
+        self.requests.append(SentRequest.after(before, request, turn.model.model, paired.changes))
+        return request
+
+    def over_budget(self) -> bool:
+        """Whether a limit ends the run between two turns."""
+        state = self._state
+        return reached(state.limits, state.spent, state.spent_by_session or Spent()) is not None
 
     async def steering(self) -> Sequence[AgentMessage]:
         return await self._drain("steer")
@@ -207,11 +249,22 @@ class Host:
     async def before_call(
         self, call: ToolCall, tool: AgentTool, arguments: dict[str, Any]
     ) -> Blocked | None:
-        """Hooks first; then, for a tool that changes things, the approval, on record."""
+        """Hooks first; then, for a tool that changes things, the approval, on record.
+
+        What may run is on record before it does: a crash later finds that it had begun.
+        """
         state = self._state
         blocked = await state.hooks.tool_call(ToolCallHook(call, arguments))
-        if blocked is not None or not tool.changes or state.signal.aborted:
-            return blocked
+        if blocked is None and tool.changes and not state.signal.aborted:
+            blocked = await self._approved(call, tool, arguments)
+        if blocked is None and not state.signal.aborted:
+            await self.journal.tool_started(call, tool)
+        return blocked
+
+    async def _approved(
+        self, call: ToolCall, tool: AgentTool, arguments: dict[str, Any]
+    ) -> Blocked | None:
+        state = self._state
         decision = await state.approval.decide(ApprovalRequest(call, tool, arguments))
         await state.session.record(
             "approval",
@@ -233,6 +286,12 @@ class Host:
     def tool_state(self) -> Mapping[str, Any]:
         """What tools may reach through their `ToolContext`: `env`, `session`, `harness`."""
         return self._tool_state
+
+
+def _answers(session: Session) -> Iterator[AgentMessage]:
+    for entry in session.entries():
+        if isinstance(entry, MessageEntry):
+            yield entry.message
 
 
 class logged:

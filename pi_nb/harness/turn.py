@@ -49,7 +49,7 @@ class TurnResult:
     message: AssistantMessage
     messages: tuple[AgentMessage, ...]
     reason: str
-    """`done`, `terminated`, `error`, `aborted`."""
+    """`done`, `terminated`, `budget`, `error`, `aborted`."""
     usage: Usage
     """The sum over the run's requests."""
     leaf_id: str | None
@@ -64,8 +64,10 @@ class TurnResult:
 
     @property
     def ok(self) -> bool:
-        """The answer is complete: no error, no abort, not cut off at the output limit."""
-        return self.message.stop_reason in ("stop", "toolUse", "deferred")
+        """The answer is complete: no error, no abort, no limit reached, not cut off."""
+        return self.reason != "budget" and self.message.stop_reason in (
+            "stop", "toolUse", "deferred",
+        )  # fmt: skip
 
     def __str__(self) -> str:
         """The answer, and how it ended where it did not end well: a failure is not silent."""
@@ -82,6 +84,8 @@ class TurnResult:
     @property
     def ending(self) -> str:
         """One line on how it ended, empty where it ended well."""
+        if self.reason == "budget":
+            return "Stopped at a limit; the next prompt goes on from here."
         match self.message.stop_reason:
             case "error":
                 return f"Error: {self.message.error_message or 'the model gave no reason'}"

@@ -100,4 +100,4 @@ class AgentEnd(Event):
     type: Literal["agent_end"] = "agent_end"
     messages: tuple[AgentMessage, ...] = ()
     reason: str = "done"
-    """`done`, `terminated`, `error`, `aborted`."""
+    """`done`, `terminated`, `budget`, `error`, `aborted`."""

@@ -75,6 +75,10 @@ class LoopHost(CallHost, Protocol):
         """Messages that start over when nothing is left to do."""
         ...
 
+    def over_budget(self) -> bool:
+        """Whether a limit ends the run here, between two turns."""
+        ...
+
 
 async def run_loop(
     host: LoopHost, prompts: Sequence[AgentMessage], signal: AbortSignal
@@ -122,6 +126,10 @@ async def run_loop(
         if signal.aborted:
             continue  # the next turn makes no request: it only says that the run stopped
         unanswered = bool(batch.messages) and not batch.terminate
+        if host.over_budget():
+            # What waits to steer or follow stays where it is.
+            reason = "budget" if unanswered else "done"
+            break
         incoming = await host.steering()
         if not incoming and not unanswered:
             incoming = await host.follow_ups()

@@ -121,6 +121,7 @@ class Fold:
             response_id=start.response_id if start else None,
             thinking_level=self._thinking_level,
             error_message=end.error_message if end else None,
+            diagnostics=_diagnostics(end) if end else None,
         )
         return AssistantMessage(
             content=tuple(self._content(block) for block in self._blocks.values()),
@@ -180,3 +181,13 @@ def priced(usage: Usage, price: Price | None) -> Usage:
         }
         changes["cost"] = Cost(**dollars, total=sum(dollars.values()))
     return usage.having(**changes) if changes else usage
+
+
+def _diagnostics(end: End) -> list[dict[str, object]] | None:
+    """The class of a failure, kept with the message: whether to ask again is decided from it."""
+    if end.failure is None:
+        return None
+    said: dict[str, object] = {"failure": end.failure}
+    if end.retry_after is not None:
+        said["retryAfter"] = end.retry_after
+    return [said]

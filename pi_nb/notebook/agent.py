@@ -20,6 +20,9 @@ from pi_nb.env.local import LocalEnv
 from pi_nb.env.types import ExecutionEnv
 from pi_nb.harness.approval import Approval, ApprovalRequest, Approve, Decision
 from pi_nb.harness.harness import AgentHarness
+from pi_nb.harness.limits import Limits
+from pi_nb.harness.operations import Recovered
+from pi_nb.harness.requests import SentRequest
 from pi_nb.harness.turn import (
     AbortResult,
     NavigateResult,
@@ -30,6 +33,7 @@ from pi_nb.harness.turn import (
 from pi_nb.loop.schema import tool
 from pi_nb.loop.types import AgentTool
 from pi_nb.messages import ImageContent
+from pi_nb.models.retry import RetryPolicy
 from pi_nb.models.types import ChatModel, Model, RequestOptions, ThinkingLevel
 from pi_nb.resources.system_prompt import default_system_prompt
 from pi_nb.result import PiError
@@ -45,7 +49,9 @@ from . import current
 from .display import LiveCell, footer
 from .kernel import ask_by_input, can_ask, in_cell, on_main_thread
 from .model_choice import NoModel, chat_model, no_model
-from .status import Status
+from .status import Rows, Status, audit
+
+RETRY = RetryPolicy()
 
 
 class Agent:
@@ -60,6 +66,8 @@ class Agent:
         self.last: TurnResult | None = None
         """What the last prompt came to; None before the first."""
         self.closed = False
+        self.recovered = Recovered()
+        """What a process that ended had left open in the session, until the next prompt."""
         self._run: Run[TurnResult] | None = None
         self._can_ask = False
         harness.approval.asker = self._ask
@@ -82,6 +90,15 @@ class Agent:
     def tools(self) -> tuple[AgentTool, ...]:
         return self.harness.tools
 
+    @property
+    def requests(self) -> Sequence[SentRequest]:
+        """The last requests as they were sent, the newest last: `agent.requests[-1]`."""
+        return self.harness.requests
+
+    def audit(self) -> Rows:
+        """Every tool call on the present branch: what it was, who let it run, what came of it."""
+        return audit(self.session, self.harness.lane)
+
     def outline(self) -> Outline:
         """The session's tree as text and HTML."""
         return self.session.outline()
@@ -99,6 +116,7 @@ class Agent:
             tools=self.harness.active_tools,
             approve=approve if isinstance(approve, str) else "by a function",
             messages=len(items),
+            recovered=str(self.recovered) if self.recovered else "",
             context=context_size([item.message for item in items]),
             used=self.session.context(self.harness.lane).model,
             phase=self.harness.phase,
@@ -150,6 +168,7 @@ class Agent:
     ) -> tuple[LiveCell, Run[TurnResult]]:
         _check_says_something(text, images)
         self.check_ready()
+        self.recovered = Recovered()
         self._can_ask = can_ask() and on_main_thread()
         live = show if isinstance(show, LiveCell) else LiveCell(quiet=not show)
 
@@ -292,6 +311,8 @@ def agent(
     name: str | None = None,
     window: int | None = None,
     options: RequestOptions | None = None,
+    retry: RetryPolicy | None = RETRY,
+    limits: Limits | None = None,
 ) -> Agent:
     """Make an agent and make it the magics' current one.
 
@@ -305,6 +326,9 @@ def agent(
         approve: `ask`, `allow`, `deny`, or a function, for tools that change things.
         name: A name for the session.
         window: Tokens of the model's context window, where the server does not say it.
+        retry: How often a request that failed is made again, where the failure may pass;
+            None: never.
+        limits: Where a run ends with reason `budget`.
 
     Raises:
         PiError: `session`: no session, or somebody else has it; `invalid_argument`.
@@ -326,6 +350,8 @@ def agent(
             system_prompt=_prompt if system_prompt is None else system_prompt,
             thinking_level=thinking_level,
             options=options,
+            retry=retry,
+            limits=limits,
             approve=approve,
             on_main=lambda job: made[0]._on_main(job),
         )
@@ -333,6 +359,7 @@ def agent(
         made.append(result)
         if name:
             background.call(_named(session, name))
+        result.recovered = background.call(harness.resume())
     except BaseException:
         session.close()
         raise

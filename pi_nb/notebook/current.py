@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from .agent import Agent
+from pi_nb.session.session import Session
+
+
+class Conversation(Protocol):
+    """An `Agent`, as far as its place among the others goes."""
+
+    @property
+    def session(self) -> Session: ...
+
+    def close(self) -> None: ...
+
 
 _lock = threading.Lock()
-_open: list[Agent] = []
-_current: Agent | None = None
+_open: list[Conversation] = []
+_current: Conversation | None = None
 
 
-def current() -> Agent | None:
+def current() -> Conversation | None:
     """The agent that the magics use where no variable `agent` says otherwise: the newest one
     made, unless it was closed."""
     return _current
 
 
-def make_current(agent: Agent) -> None:
+def make_current(agent: Conversation) -> None:
     """Make the magics use this agent."""
     global _current
     with _lock:
@@ -29,7 +38,7 @@ def make_current(agent: Agent) -> None:
         _current = agent
 
 
-def forget(agent: Agent) -> None:
+def forget(agent: Conversation) -> None:
     """The agent was closed."""
     global _current
     with _lock:
@@ -39,7 +48,7 @@ def forget(agent: Agent) -> None:
             _current = None
 
 
-def on_file(path: Path) -> list[Agent]:
+def on_file(path: Path) -> list[Conversation]:
     """The open agents whose session is this file: one at most, unless two threads raced."""
     with _lock:
         return [agent for agent in _open if agent.session.path == path]

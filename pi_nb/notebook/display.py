@@ -15,13 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pi_nb.harness.events import RetryScheduled
 from pi_nb.harness.turn import TurnResult
 from pi_nb.html import details, element, fence, safe_markdown
 from pi_nb.loop.events import Event, MessageStart, MessageUpdate, ToolEnd, ToolStart, ToolUpdate
 from pi_nb.loop.types import ToolResult
 from pi_nb.messages import AssistantMessage
 from pi_nb.models.types import TextDelta, ThinkingDelta
-from pi_nb.text import clip, count, one_line, plain
+from pi_nb.text import clip, count, one_line, plain, safe_line
 from pi_nb.tokens import Estimate
 
 from .kernel import in_kernel
@@ -77,6 +78,11 @@ class Record:
                         arguments=event.arguments,
                     )
                 )
+                return True
+            case RetryScheduled():
+                words = f"{safe_line(event.error_message, 200).rstrip('. ')}. "
+                again = f"Asked again in {event.delay:g} s (attempt {event.attempt})."
+                self.blocks.append(Block("note", pieces=[words + again]))
                 return True
             case ToolUpdate():
                 self._result(event.tool_call_id, event.partial, done=False)
@@ -142,6 +148,8 @@ def _shown(block: Block) -> tuple[str, str]:
 def _markdown(block: Block) -> str:
     if block.kind == "text":
         return safe_markdown(block.text)
+    if block.kind == "note":
+        return str(element("em", block.text))
     if block.kind == "thinking":
         if not block.text.strip():
             return ""
@@ -160,6 +168,8 @@ def _folded(summary: str, body: str) -> str:
 def _plain(block: Block) -> str:
     if block.kind == "text":
         return plain(block.text)
+    if block.kind == "note":
+        return f"({block.text})"
     if block.kind == "thinking":
         return f"(thinking) {one_line(plain(block.text), 200)}" if block.text.strip() else ""
     head = f"{_state(block)} {title(block.name, block.arguments)}"
@@ -270,6 +280,8 @@ class LiveCell:
                     print(f"\n▸ {title(event.tool_name, event.arguments)}")
                 case ToolEnd():
                     self._print_end(event)
+                case RetryScheduled():
+                    print(f"\n{_plain(self.record.blocks[-1])}")
                 case _:
                     return
             sys.stdout.flush()

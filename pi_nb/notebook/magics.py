@@ -207,7 +207,7 @@ class PiMagics(Magics):
             held.check_open()
             make_current(held)
             return held
-        found = current() or agent(model=self.model or None, approve=self.approve)
+        found = self._former() or agent(model=self.model or None, approve=self.approve)
         self._namespace.setdefault(NAME, found)
         return found
 
@@ -220,8 +220,10 @@ class PiMagics(Magics):
 
     def _former(self) -> Agent | None:
         """The open agent whose model and approvals a new one takes over."""
-        held = self._namespace.get(NAME)
-        return held if isinstance(held, Agent) and not held.closed else current()
+        for found in (self._namespace.get(NAME), current()):
+            if isinstance(found, Agent) and not found.closed:
+                return found
+        return None
 
     @property
     def _namespace(self) -> dict[str, Any]:

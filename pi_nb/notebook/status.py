@@ -6,8 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pi_nb.html import Html, element, table
+from pi_nb.js import dumps
+from pi_nb.messages import AssistantMessage, ToolCall, ToolResultMessage
 from pi_nb.models.types import Model
-from pi_nb.text import count, plain
+from pi_nb.session.records import ApprovalRecord
+from pi_nb.session.session import Session
+from pi_nb.text import count, plain, safe_line
 from pi_nb.tokens import Estimate
 
 
@@ -59,6 +63,7 @@ class Status:
     used: tuple[str, str] | None
     """Provider and id of the model that the session used last."""
     phase: str
+    recovered: str = ""
 
     def _rows(self) -> Rows:
         model = f"{self.model}, window {self.model.context_window:,}"
@@ -79,6 +84,8 @@ class Status:
             ("tools", ", ".join(self.tools) or "none"),
             ("approve", self.approve),
         ]
+        if self.recovered:
+            rows.append(("note", self.recovered))
         if self.phase != "idle":
             rows.append(("phase", self.phase))
         return Rows(("", ""), rows)
@@ -90,3 +97,27 @@ class Status:
 
     def _repr_html_(self) -> Html:
         return self._rows()._repr_html_()
+
+
+def audit(session: Session, lane: str) -> Rows:
+    """Every tool call on a lane's branch, oldest first, with its approval and its outcome."""
+    by = {
+        record.tool_call_id: f"{record.decision} by {record.by}"
+        for record in session.records()
+        if isinstance(record, ApprovalRecord)
+    }
+    results: dict[str, ToolResultMessage] = {}
+    calls: list[ToolCall] = []
+    for message in session.context(lane).messages:
+        if isinstance(message, AssistantMessage):
+            calls += message.tool_calls
+        elif isinstance(message, ToolResultMessage):
+            results[message.tool_call_id] = message
+    rows = []
+    for call in calls:
+        result = results.get(call.id)
+        outcome = "no result" if result is None else "error" if result.is_error else "ok"
+        said = "" if result is None else safe_line(result.text, 60)
+        about = safe_line(dumps(call.arguments), 60)
+        rows.append((call.name, about, by.get(call.id, "not asked"), outcome, said))
+    return Rows(("tool", "arguments", "approval", "outcome", "result"), rows)

@@ -73,6 +73,9 @@ class Recorder:
         taken, self.follow = self.follow, []
         return taken
 
+    def over_budget(self) -> bool:
+        return False
+
     # --- what it saw --------------------------------------------------------------------
 
     def told(self) -> list[str]:

@@ -271,11 +271,11 @@ def test_a_prompt_that_says_nothing_is_refused(tmp_path: Path, nothing: Any) -> 
 
 
 def test_a_failed_model_is_not_silent(tmp_path: Path) -> None:
-    with pi_nb.agent(cwd=tmp_path, model=ScriptedModel([reply(error="overloaded")])) as agent:
+    with pi_nb.agent(cwd=tmp_path, model=ScriptedModel([reply(error="no such model")])) as agent:
         result = agent.prompt_sync("go")
 
     assert not result.ok
-    assert "overloaded" in str(result)
+    assert "no such model" in str(result)
 
 
 def test_typed_functions_are_tools(tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""What was asked: the last requests as they were sent, each beside the one before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pi_nb.html import Html, element, table
+from pi_nb.models.pairing import Change
+from pi_nb.models.types import Model, Request
+from pi_nb.text import count, safe_line
+from pi_nb.tokens import Estimate, estimate_all
+
+KEPT = 50
+"""Requests that a harness keeps. Each shares its messages with the session's context."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SentRequest:
+    """One request to a model, after hooks and pairing, before the adapter's own form.
+
+    No key and no header of a connection is in it: those belong to the model object.
+    """
+
+    request: Request
+    model: Model
+    changes: tuple[Change, ...] = ()
+    """What pairing left out, moved or added, so that the provider accepts the history."""
+    same: int = 0
+    """Messages at the beginning that the request before it had too: what a prompt cache can
+    serve, if system prompt and tools are the same as well."""
+    differs: tuple[str, ...] = ()
+    """What besides the messages differs from the request before it."""
+
+    @classmethod
+    def after(
+        cls,
+        before: SentRequest | None,
+        request: Request,
+        model: Model,
+        changes: tuple[Change, ...],
+    ) -> SentRequest:
+        """The request beside the one before it."""
+        if before is None:
+            return cls(request, model, changes)
+        named = {
+            "model": before.model == model,
+            "system prompt": before.request.system_prompt == request.system_prompt,
+            "tools": before.request.tools == request.tools,
+            "options": before.request.options == request.options,
+        }
+        differs = tuple(name for name, equal in named.items() if not equal)
+        return cls(request, model, changes, _common(before.request, request), differs)
+
+    @property
+    def size(self) -> Estimate:
+        """Tokens of the messages, estimated; the system prompt and the tools not counted."""
+        return estimate_all(self.request.messages)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: model, request, and the comparison."""
+        return {
+            "model": self.model.to_wire(),
+            "request": self.request.to_wire(),
+            "same": self.same,
+            "differs": list(self.differs),
+            "changes": [
+                {"code": change.code, "words": change.words, "index": change.index}
+                for change in self.changes
+            ],
+        }
+
+    def _rows(self) -> list[tuple[str, str]]:
+        messages = self.request.messages
+        rows = [
+            ("model", str(self.model)),
+            ("system prompt", count(len(self.request.system_prompt), "character")),
+            ("tools", ", ".join(tool.name for tool in self.request.tools) or "none"),
+            ("messages", f"{len(messages):,}, {self.size}"),
+            ("as before", count(self.same, "message")),
+        ]
+        if self.differs:
+            rows.append(("other than before", ", ".join(self.differs)))
+        rows += [("repaired", safe_line(change.words)) for change in self.changes]
+        return rows
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:<18} {value}" for name, value in self._rows())
+
+    def _repr_html_(self) -> Html:
+        asked = [
+            (str(number), message.role, safe_line(message.to_json(), 200))
+            for number, message in enumerate(self.request.messages, 1)
+        ]
+        return Html(
+            table(("", ""), self._rows())
+            + element("details", element("summary", "messages"), table(("", "role", ""), asked))
+        )
+
+
+def _common(before: Request, after: Request) -> int:
+    """Messages at the beginning that are the same; cheap where one request continues the other."""
+    one, two = before.messages, after.messages
+    if two[: len(one)] == one:
+        return len(one)
+    return next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(two))
