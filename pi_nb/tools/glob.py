@@ -63,7 +63,8 @@ def glob_of(text: str, folder: str) -> Result[Glob, str]:
     if choices is None:
         return Err(f"The braces of the glob stand for more than {_MAX_CHOICES} globs.")
     hidden = any(name.startswith(".") for one in choices for name in one.split("/"))
-    return Ok(Glob(hidden, relative.endswith("/"), tuple(_segments(one) for one in choices)))
+    segments = tuple(found for one in choices if (found := _segments(one)))
+    return Ok(Glob(hidden, relative.endswith("/"), segments))
 
 
 def _without_braces(text: str) -> list[str] | None:
@@ -86,7 +87,7 @@ def _segments(text: str) -> _Segments:
     names = [name for name in text.split("/") if name not in ("", ".")]
     if len(names) == 1 and names[0] != "**":
         names.insert(0, "**")  # a bare name is meant at any depth
-    if names[-1] == "**":
+    if names[-1:] == ["**"]:
         names.append("*")  # what is in a folder, not the folder
     return tuple(None if name == "**" else _name(name) for name in names)
 

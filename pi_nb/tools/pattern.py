@@ -32,6 +32,8 @@ _MIN_LINE = 60
 """A pattern that is safe on less than this is of no use."""
 _BUDGET = 5e7
 """Steps that one line may take, at 10 to 25 ns each."""
+_AT_ONCE = 4
+"""Characters that are compared in one such step."""
 _WRITTEN_OUT = 20
 """A repeat of a fixed number up to this is looked at as if it were written out."""
 
@@ -143,10 +145,13 @@ class _Cost(NamedTuple):
     scanning: bool = False
     """There are others without end: each try may walk to the end of the line."""
     ways: float = 0.0
+    width: int = 0
+    """Single characters and classes, written out: what one try may have to compare."""
 
     def longest(self) -> int:
         power = 1 + self.trading + self.scanning
-        room = math.log(_BUDGET) + math.lgamma(power + 1) - self.ways
+        each = math.log(max(self.width / _AT_ONCE, 1))
+        room = math.log(_BUDGET) + math.lgamma(power + 1) - self.ways - each
         return min(int(math.exp(room / power)), MAX_LINE) if room > 0 else 0
 
     def plus(self, other: _Cost, times: int = 1) -> _Cost:
@@ -154,6 +159,7 @@ class _Cost(NamedTuple):
             self.trading + times * other.trading,
             self.scanning or other.scanning,
             self.ways + times * other.ways,
+            self.width + times * other.width,
         )
 
 
@@ -171,9 +177,11 @@ def _cost(items: list[Item], following: list[Item]) -> _Cost:
                 max(one.trading for one in each),
                 any(one.scanning for one in each),
                 max(one.ways for one in each) + (0 if _apart(inside) else math.log(len(inside))),
+                sum(one.width for one in each),
             )
             cost = cost.plus(worst)
         else:
+            cost = cost.plus(_Cost(width=1))
             for part in _inside(item):
                 cost = cost.plus(_cost(part, []))
     return cost
@@ -185,7 +193,7 @@ def _cost_of_repeat(item: Item, after: list[Item]) -> _Cost:
     first = _first(after)
     # After the last character of the pattern the first try is a match.
     trades = bool(after) and (own is None or first is None or bool(own & first))
-    inner = _Cost() if own is not None else _cost(body, body + after)
+    inner = _Cost(width=1) if own is not None else _cost(body, body + after)
     if most > _WRITTEN_OUT:
         return inner.plus(_Cost(1) if trades and _varies(item) else _Cost(scanning=True))
     return _Cost(ways=math.log(most - least + 1) if trades else 0).plus(inner, max(most, 1))

@@ -2,7 +2,7 @@
 
 a.py:12: the line that matches
 a.py-13- a line of its context
---                                lines were left out here
+--                                lines were left out here, or another file begins
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Scan:
         self._before: deque[str] = deque(maxlen=self._context)
         self._after = 0
         """Lines of context still to come."""
-        self._shown = 0
-        """The number of the last line that was put out."""
+        self._shown = -1
+        """The number of the last line that was put out; -1: none of this file."""
 
     def feed(self, text: str, *, last: bool) -> None:
         """Take the next piece of the file; `last` ends it."""

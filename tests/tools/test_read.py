@@ -23,7 +23,6 @@ from pi_nb.tools.window import Window
 pytestmark = pytest.mark.anyio
 
 
-
 def chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
