@@ -1,5 +1,6 @@
 """The world as the agent sees it: files and commands, every answer a `Result`.
 
-`types` is the contract, `local` this machine, `capture` keeps a bounded tail of output.
-No method raises for what the world refuses.
+`types` is the contract, `local` this machine, `memory` a world without one. `capture` keeps
+the end of a command's output and `spill` the whole; `ignore` knows what a search passes over.
+No method raises.
 """

@@ -21,6 +21,56 @@ MAX_KEPT = 1024 * 1024 * 1024
 """Bytes in all files of one interpreter."""
 
 
+class Kept:
+    """The files of one interpreter, oldest first; together at most `most` bytes, but one stays."""
+
+    def __init__(self, most: int = MAX_KEPT) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._open: set[str] = set()
+        self._closed: deque[tuple[str, int]] = deque()
+        self._total = 0
+
+    def add(self, path: str) -> None:
+        """A file that is being written."""
+        with self._lock:
+            self._open.add(path)
+
+    def closed(self, path: str, size: int) -> None:
+        """It is written; if that is too much now, the oldest go."""
+        with self._lock:
+            self._open.discard(path)
+            self._closed.append((path, size))
+            self._total += size
+            while self._total > self._most and len(self._closed) > 1:
+                oldest, its_size = self._closed.popleft()
+                self._total -= its_size
+                _unlink(oldest)
+
+    def remove(self, path: str) -> None:
+        """It is given up."""
+        with self._lock:
+            self._open.discard(path)
+            _unlink(path)
+
+    def remove_all(self) -> None:
+        """At the end of the interpreter."""
+        # A forked child has the list, but the files are its parent's.
+        if os.getpid() == self._owner:
+            for path in [*self._open, *(path for path, _ in self._closed)]:
+                _unlink(path)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+KEPT = Kept()
+atexit.register(KEPT.remove_all)
+
+
 class Spill:
     """Takes bytes; once there are more than `room` of them, or when told to, they are a file.
 
@@ -28,10 +78,11 @@ class Spill:
     `not_kept` says why.
     """
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, kept: Kept | None = None) -> None:
         self.path: str | None = None
         self.not_kept = ""
         self._room = room
+        self._kept = kept or KEPT
         self._held = bytearray()
         self._descriptor: int | None = None
         self._size = 0
@@ -57,7 +108,7 @@ class Spill:
         except OSError as error:
             self._give_up(error)
             return
-        _files.add(self.path)
+        self._kept.add(self.path)
         self._write(self._held)
         self._held = bytearray()
 
@@ -67,7 +118,7 @@ class Spill:
             os.close(self._descriptor)
             self._descriptor = None
             if self.path is not None:
-                _files.closed(self.path, self._size)
+                self._kept.closed(self.path, self._size)
         self._held = bytearray()
 
     def _write(self, data: bytes | bytearray) -> None:
@@ -86,49 +137,4 @@ class Spill:
         path, self.path = self.path, None
         self.close()
         if path is not None:
-            _files.remove(path)
-
-
-class _Files:
-    """All files of this interpreter, oldest first."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owner = os.getpid()
-        self._open: set[str] = set()
-        self._closed: deque[tuple[str, int]] = deque()
-        self._total = 0
-
-    def add(self, path: str) -> None:
-        with self._lock:
-            self._open.add(path)
-
-    def closed(self, path: str, size: int) -> None:
-        with self._lock:
-            self._open.discard(path)
-            self._closed.append((path, size))
-            self._total += size
-            while self._total > MAX_KEPT and len(self._closed) > 1:
-                oldest, its_size = self._closed.popleft()
-                self._total -= its_size
-                _unlink(oldest)
-
-    def remove(self, path: str) -> None:
-        with self._lock:
-            self._open.discard(path)
-            _unlink(path)
-
-    def remove_all(self) -> None:
-        # A forked child has the list, but the files are its parent's.
-        if os.getpid() == self._owner:
-            for path in [*self._open, *(path for path, _ in self._closed)]:
-                _unlink(path)
-
-
-def _unlink(path: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(path)
-
-
-_files = _Files()
-atexit.register(_files.remove_all)
+            self._kept.remove(path)

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_it_holds_what_it_was_made_with() -> None:
-    env = pi_nb.MemoryEnv({"/notes.md": "tea\nrice\n", "src/x": b"\xff", "empty/": ""}, "/work")
+    env = pi_nb.MemoryEnv({"/notes.md": "tea\nrice\n", "src/x": b"\xff", "empty/": ""}, "/here")
 
     assert await env.read_text("/notes.md") == Ok("tea\nrice\n")
     assert await env.read_bytes("src/x") == Ok(b"\xff")
     assert await env.list_dir("empty") == Ok([])
-    assert (env.cwd, env.resolve("src")) == ("/work", "/work/src")
+    assert (env.cwd, env.resolve("src")) == ("/here", "/here/src")
 
 
 @pytest.mark.parametrize(

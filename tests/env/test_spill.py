@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pi_nb.env import spill
 from pi_nb.env.capture import Capture
-from pi_nb.env.spill import Spill
+from pi_nb.env.spill import Kept, Spill
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX modes")
 
@@ -87,14 +86,11 @@ def test_at_the_cap_it_is_full_and_says_that_it_was_cut() -> None:
     assert output.total_bytes == 1_000
 
 
-def test_together_they_stay_within_a_bound_and_the_oldest_goes_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(spill, "MAX_KEPT", 250)
-    monkeypatch.setattr(spill, "_files", spill._Files())
+def test_together_they_stay_within_a_bound_and_the_oldest_goes_first() -> None:
+    kept = Kept(250)
     made = []
     for _ in range(4):
-        one = Spill(10)
+        one = Spill(10, kept)
         one.feed(b"x" * 100)
         one.close()
         made.append(one.path)

@@ -20,6 +20,7 @@ from pi_nb.text import (
     scrub,
     scrub_data,
     unquoted,
+    visible,
     without_escapes,
 )
 
@@ -225,3 +226,8 @@ def test_a_quoted_text_is_short_and_all_of_it_can_be_seen(text: str, limit: int)
 
 def test_a_mark_that_turns_the_line_around_is_shown_as_what_it_is() -> None:
     assert quoted("a\u202eb") == "'a\\u202eb'"
+
+
+def test_somebody_elses_line_stays_one_line_and_loses_nothing() -> None:
+    assert visible("a\nb\r\x1b[2J\u202e\ud800\u2028") == "a\\nb\\r\\x1b[2J\\u202e\\ud800\\u2028"
+    assert visible("tab\t, 中文 and \u202f stay") == "tab\t, 中文 and \u202f stay"

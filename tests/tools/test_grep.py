@@ -192,7 +192,7 @@ async def test_an_abort_ends_it_within_a_second(env: LocalEnv, call: Any, tmp_pa
         (tmp_path / f"d{n}" / "x").write_text("a line\n" * 100_000)
     signal = AbortSignal()
     searching = asyncio.create_task(call(grep_tool(env), signal, pattern=r"n\w+ here"))
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.1)  # nothing tells that it is in the middle
     started = time.perf_counter()
     signal.abort()
 

@@ -76,7 +76,7 @@ def test_a_small_picture_goes_byte_for_byte_as_what_it_is(form: str) -> None:
 def test_a_large_picture_is_made_smaller(
     form: str, size: tuple[int, int], becomes: tuple[int, int]
 ) -> None:
-    """F-11."""
+    """F-11, and S-12: what a session holds of it stays small."""
     image = opened(intake(picture(form, size)))
 
     assert image.size == becomes
