@@ -62,7 +62,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "pi_nb.harness.hooks": ("ResultPatch", "StartPatch"),
     "pi_nb.harness.approval": ("ApprovalRequest", "Decision"),
     "pi_nb.harness.turn": ("AbortResult", "NavigateResult", "TurnResult"),
-    "pi_nb.notebook.agent": ("Agent", "agent"),
+    "pi_nb.notebook.agent": ("Agent",),
+    "pi_nb.notebook.making": ("agent",),
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.loop.events import Event, ToolStart
 from pi_nb.models.scripted import Reply, ScriptedModel, call, reply
-from pi_nb.notebook.agent import Agent, agent
+from pi_nb.notebook.agent import Agent
+from pi_nb.notebook.making import agent
 
 NOTEBOOK = "00_first_prompt.ipynb"
 

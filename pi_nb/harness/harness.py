@@ -207,6 +207,21 @@ class AgentHarness(Settings):
         """
         return await self._operation("branch_summary", self._navigate(entry_id))
 
+    async def move(self, leaf_id: str | None) -> NavigateResult:
+        """Put the leaf at exactly this entry, or at None: before the first one.
+
+        Raises:
+            PiError: as `navigate`.
+        """
+        if leaf_id is not None:
+            self.session.entry(leaf_id)
+        return await self._operation("branch_summary", self._move(leaf_id, leaf_id))
+
+    async def run_settings(self) -> dict[str, Any]:
+        """What an answer depends on besides the conversation: model, thinking level, tools,
+        and a digest of the system prompt."""
+        return await self._host.settings()
+
     async def compact(self, instructions: str | None = None) -> None:
         """Replace the older part of the branch by a summary.
 
@@ -369,23 +384,26 @@ class AgentHarness(Settings):
 
     async def _navigate(self, entry_id: str) -> NavigateResult:
         entry = self.session.entry(entry_id)
-        before = self.session.leaf(self.lane)
-        if entry.id == before:
+        if entry.id == self.session.leaf(self.lane):
             return NavigateResult()
-        asked = self._state.hooks.cancels_tree(BeforeTree(entry.id, before))
+        if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage):
+            text = text_of(entry.message.content)
+            return await self._move(entry.parent_id, entry.id, editor_text=text)
+        return await self._move(entry.id, entry.id)
+
+    async def _move(
+        self, leaf: str | None, target_id: str | None, *, editor_text: str | None = None
+    ) -> NavigateResult:
+        before = self.session.leaf(self.lane)
+        asked = self._state.hooks.cancels_tree(BeforeTree(target_id, before))
         try:
             cancelled = await unless_aborted(asked, self._state.signal)
         except Aborted:
             cancelled = True
         if cancelled or self._state.signal.aborted:
             return NavigateResult(cancelled=True)
-        leaf: str | None = entry.id
-        editor_text = None
-        if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage):
-            leaf = entry.parent_id
-            editor_text = text_of(entry.message.content)
         if leaf != before:
-            intent = {"kind": "navigation", "targetId": entry.id, "summarize": False}
+            intent = {"kind": "navigation", "targetId": target_id, "summarize": False}
             await self._host.journal.begin(intent)
             await self.session.move(leaf, lane=self.lane)
             await self._state.tell(SessionTree(leaf_id=leaf, previous=before))

@@ -88,7 +88,8 @@ class ResultPatch:
 class BeforeTree:
     """The leaf is about to move."""
 
-    target_id: str
+    target_id: str | None
+    """None: before the first entry."""
     leaf_id: str | None
 
 

@@ -6,6 +6,7 @@ the operations and the setters, is `harness`.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import logging
 from collections import deque
@@ -31,6 +32,7 @@ from pi_nb.models.pairing import pair
 from pi_nb.models.types import ChatModel, Request, RequestOptions, ThinkingLevel
 from pi_nb.session.entries import MessageEntry
 from pi_nb.session.session import Session
+from pi_nb.text import scrub
 
 from .approval import Approval, ApprovalRequest
 from .events import SavePoint
@@ -124,8 +126,10 @@ class Host:
             PiError: `hook`.
         """
         state = self._state
-        intent = {"kind": "run", "originalPrompt": text_of(message.content)}
-        await self.journal.begin(intent if cell is None else {**intent, "cell": dict(cell)})
+        intent: dict[str, Any] = {"kind": "run", "originalPrompt": text_of(message.content)}
+        if cell is not None:
+            intent |= {"cell": dict(cell), "settings": await self.settings()}
+        await self.journal.begin(intent)
         state.spent = Spent()
         if state.limits.of_session and state.spent_by_session is None:
             state.spent_by_session = Spent()
@@ -145,6 +149,21 @@ class Host:
             return ()  # the run begins all the same, and says that it was stopped
         state.prompt_of_run = patch.system_prompt
         return patch.messages
+
+    async def settings(self) -> dict[str, Any]:
+        """What an answer depends on besides the conversation, small enough for a record.
+
+        Raises:
+            Exception: what a system prompt that is a function raises.
+        """
+        state = self._state
+        prompt = await written(state.system_prompt, state.prompt_context())
+        return {
+            "model": str(state.model.model),
+            "thinkingLevel": state.thinking_level,
+            "tools": list(state.active),
+            "systemPrompt": hashlib.sha256(scrub(prompt).encode()).hexdigest()[:16],
+        }
 
     async def clear_up(self, error: BaseException | None) -> None:
         """An operation is over. Messages that wait go before the next prompt, changes that

@@ -80,7 +80,12 @@ class Journal:
             code = error.code if isinstance(error, PiError) else "unknown"
             fields["error"] = {"code": code, "message": str(error) or type(error).__name__}
         await self._session.record(
-            "operation_finished", lane=self._lane, runId=run_id, outcome=outcome, **fields
+            "operation_finished",
+            lane=self._lane,
+            runId=run_id,
+            outcome=outcome,
+            leafId=self._session.leaf(self._lane),
+            **fields,
         )
 
 

@@ -9,49 +9,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from pi_nb import background
 from pi_nb.background import Run, RunAborted, drive, drive_blocking
-from pi_nb.env.local import LocalEnv
 from pi_nb.env.types import ExecutionEnv
-from pi_nb.harness.approval import Approval, ApprovalRequest, Approve, Decision
+from pi_nb.harness.approval import ApprovalRequest, Decision
 from pi_nb.harness.harness import AgentHarness
-from pi_nb.harness.limits import Limits
 from pi_nb.harness.operations import Recovered
 from pi_nb.harness.requests import SentRequest
 from pi_nb.harness.turn import (
     AbortResult,
     NavigateResult,
-    PromptContext,
-    SystemPrompt,
     TurnResult,
 )
-from pi_nb.loop.schema import tool
 from pi_nb.loop.types import AgentTool
 from pi_nb.messages import ImageContent
-from pi_nb.models.retry import RetryPolicy
-from pi_nb.models.types import ChatModel, Model, RequestOptions, ThinkingLevel
-from pi_nb.resources.system_prompt import default_system_prompt
+from pi_nb.models.types import ChatModel, Model
 from pi_nb.result import PiError
 from pi_nb.session.entries import Entry
 from pi_nb.session.outline import Outline
-from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
 from pi_nb.text import count, one_line
 from pi_nb.tokens import context_size
-from pi_nb.tools import default_tools
 
 from . import current
+from .cells import Cell, Cells, Walked
 from .display import LiveCell, footer
-from .kernel import ask_by_input, can_ask, in_cell, on_main_thread
+from .kernel import ask_by_input, can_ask, cell_id, in_cell, on_main_thread
 from .model_choice import NoModel, chat_model, no_model
 from .status import Rows, Status, audit
-
-RETRY = RetryPolicy()
 
 
 class Agent:
@@ -68,6 +56,7 @@ class Agent:
         self.closed = False
         self.recovered = Recovered()
         """What a process that ended had left open in the session, until the next prompt."""
+        self._cells = Cells(harness)
         self._run: Run[TurnResult] | None = None
         self._can_ask = False
         harness.approval.asker = self._ask
@@ -130,12 +119,18 @@ class Agent:
     # --- asking -----------------------------------------------------------------------
 
     async def prompt(
-        self, text: str, images: Sequence[ImageContent] = (), *, show: bool | LiveCell = False
+        self,
+        text: str,
+        images: Sequence[ImageContent] = (),
+        *,
+        show: bool | LiveCell = False,
+        cell: Cell | None = None,
     ) -> TurnResult:
         """Ask, and wait for the end of the run without blocking the kernel.
 
         Args:
             show: Stream the run into the cell, as `%%agent` does; or into this display.
+            cell: The cell that asks, for the record; see `enter`.
 
         Returns:
             The result, also of a failed or aborted run: see `TurnResult.ok`.
@@ -144,27 +139,61 @@ class Agent:
             RunAborted: the cell was interrupted; what had arrived is in the session.
             PiError: `busy`; `invalid_state`: no model, or the agent is closed.
         """
-        live, run = self._start(text, images, show)
+        live, run = self._start(text, images, show, cell)
         # In a kernel a cancellation is the user's interrupt; elsewhere it is the caller's.
         with self._watched(live, run):
             await drive(run, RunAborted if in_cell() else asyncio.CancelledError)
         return run.outcome()
 
     def prompt_sync(
-        self, text: str, images: Sequence[ImageContent] = (), *, show: bool | LiveCell = False
+        self,
+        text: str,
+        images: Sequence[ImageContent] = (),
+        *,
+        show: bool | LiveCell = False,
+        cell: Cell | None = None,
     ) -> TurnResult:
         """Ask, and block until the run ended. Works in any cell, callback or thread.
 
         Raises:
             As `prompt`.
         """
-        live, run = self._start(text, images, show)
+        live, run = self._start(text, images, show, cell)
         with self._watched(live, run):
             drive_blocking(run)
         return run.outcome()
 
+    def enter(self, cell: Cell, *, fresh: bool = False) -> Walked | str:
+        """Go to where a cell begins; what was asked there before is walked, not asked again.
+
+        Returns:
+            What was walked, or in words why it has to be asked: see `Cells.enter`.
+        """
+        self.check_open()
+        entered = background.call(self._cells.enter(cell, fresh=fresh))
+        if isinstance(entered, Walked):
+            self.last = entered.result
+        return entered
+
+    def begin_pass(self) -> None:
+        """Go to before the first entry; from here on each cell is walked or asked in turn.
+
+        Raises:
+            PiError: `busy`.
+        """
+        background.call(self.harness.move(None))
+        self._cells = Cells(self.harness, from_root=True)
+
+    def cell(self, text: str) -> Cell:
+        """The cell that runs now and asks this."""
+        return self._cells.cell(text, cell_id())
+
     def _start(
-        self, text: str, images: Sequence[ImageContent], show: bool | LiveCell
+        self,
+        text: str,
+        images: Sequence[ImageContent],
+        show: bool | LiveCell,
+        cell: Cell | None,
     ) -> tuple[LiveCell, Run[TurnResult]]:
         _check_says_something(text, images)
         self.check_ready()
@@ -175,7 +204,8 @@ class Agent:
         async def work(_run: Run[TurnResult]) -> TurnResult:
             leave = self.harness.subscribe(live.add)
             try:
-                return await self.harness.prompt(text, images)
+                wire = None if cell is None else cell.to_wire()
+                return await self.harness.prompt(text, images, cell=wire)
             finally:
                 leave()
 
@@ -299,122 +329,7 @@ class Agent:
         self.close()
 
 
-def agent(
-    file: str | Path | None = None,
-    *,
-    model: ChatModel | str | None = None,
-    cwd: str | Path | None = None,
-    tools: Sequence[AgentTool | Callable[..., Any]] | None = None,
-    system_prompt: SystemPrompt | None = None,
-    approve: Approve = "ask",
-    thinking_level: ThinkingLevel | None = None,
-    name: str | None = None,
-    window: int | None = None,
-    options: RequestOptions | None = None,
-    retry: RetryPolicy | None = RETRY,
-    limits: Limits | None = None,
-) -> Agent:
-    """Make an agent and make it the magics' current one.
-
-    Args:
-        file: A session file to go on with; one that does not exist is made, in a folder
-            that does. None makes a new one among the sessions of `cwd`.
-        model: A `ChatModel`, a server's address, or None to choose later (or by the
-            environment variable `PI_NB_MODEL`).
-        cwd: The folder where its tools work; None is the present one, or the session's.
-        tools: Instead of read, bash, edit and write; typed functions are made into tools.
-        approve: `ask`, `allow`, `deny`, or a function, for tools that change things.
-        name: A name for the session.
-        window: Tokens of the model's context window, where the server does not say it.
-        retry: How often a request that failed is made again, where the failure may pass;
-            None: never.
-        limits: Where a run ends with reason `budget`.
-
-    Raises:
-        PiError: `session`: no session, or somebody else has it; `invalid_argument`.
-    """
-    # What may be refused is looked at before a file is made that nobody would use.
-    Approval(approve)
-    own = None if tools is None else _checked(tools)
-    chosen = chat_model(model, window)
-    session = _session(file, cwd)
-    try:
-        env = LocalEnv(cwd if cwd is not None else _folder(session))
-        harness: AgentHarness
-        made: list[Agent] = []
-        harness = AgentHarness(
-            chosen,
-            session=session,
-            env=env,
-            tools=default_tools(env) if own is None else own,
-            system_prompt=_prompt if system_prompt is None else system_prompt,
-            thinking_level=thinking_level,
-            options=options,
-            retry=retry,
-            limits=limits,
-            approve=approve,
-            on_main=lambda job: made[0]._on_main(job),
-        )
-        result = Agent(harness)
-        made.append(result)
-        if name:
-            background.call(_named(session, name))
-        result.recovered = background.call(harness.resume())
-    except BaseException:
-        session.close()
-        raise
-    current.make_current(result)
-    return result
-
-
-def _checked(tools: Sequence[AgentTool | Callable[..., Any]]) -> list[AgentTool]:
-    """The tools, typed functions made into some."""
-    if isinstance(tools, str | AgentTool) or not isinstance(tools, Sequence):
-        raise PiError("invalid_argument", f"tools is a list of tools, not {tools!r}.")
-    made = []
-    for given in tools:
-        if not isinstance(given, AgentTool) and not callable(given):
-            raise PiError("invalid_argument", f"{given!r} is no tool and no function.")
-        made.append(given if isinstance(given, AgentTool) else tool(given))
-    return made
-
-
 def _check_says_something(text: object, images: Sequence[ImageContent]) -> None:
     """A notebook has no type checker, and an empty prompt costs a request for nothing."""
     if not isinstance(text, str) or not (text.strip() or images):
         raise PiError("invalid_argument", f"A prompt is a text, not {one_line(repr(text))}.")
-
-
-def _prompt(context: PromptContext) -> str:
-    return default_system_prompt(context.cwd, context.tools)
-
-
-async def _named(session: Session, name: str) -> None:
-    await session.set_name(name)
-
-
-def _session(file: str | Path | None, cwd: str | Path | None) -> Session:
-    folder = str(Path(cwd).expanduser().resolve()) if cwd is not None else os.getcwd()
-    if not Path(folder).is_dir():
-        raise PiError("invalid_argument", f"There is no folder {folder} to work in.")
-    if file is None:
-        return SessionRepo().create(folder)
-    path = Path(file).expanduser().resolve()
-    for other in current.on_file(path):  # one agent a file: the former one ends
-        other.close()
-    if not path.exists():
-        if not path.parent.is_dir():
-            raise PiError("session", f"There is no folder {path.parent} for the session file.")
-        return Session.create(path, cwd=folder)
-    return Session.open(path)
-
-
-def _folder(session: Session) -> str:
-    """The session's folder, or the present one where that is gone."""
-    if Path(session.cwd).is_dir():
-        return session.cwd
-    raise PiError(
-        "session",
-        f"The session's folder {session.cwd} is not there. Say where to go on: "
-        "pi_nb.agent(file, cwd='.').",
-    )

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,14 @@ from pi_nb.harness.turn import TurnResult
 from pi_nb.html import details, element, fence, safe_markdown
 from pi_nb.loop.events import Event, MessageStart, MessageUpdate, ToolEnd, ToolStart, ToolUpdate
 from pi_nb.loop.types import ToolResult
-from pi_nb.messages import AssistantMessage
+from pi_nb.messages import (
+    AgentMessage,
+    AssistantMessage,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+)
 from pi_nb.models.types import TextDelta, ThinkingDelta
 from pi_nb.text import clip, count, one_line, plain, safe_line
 from pi_nb.tokens import Estimate
@@ -61,6 +68,31 @@ class Record:
         self.size = 0
         """Characters so far."""
         self._open: dict[tuple[str, int], Block] = {}
+
+    @classmethod
+    def of(cls, messages: Iterable[AgentMessage]) -> Record:
+        """A run that is stored, as it would have been recorded."""
+        record = cls()
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                record._take(message)
+            elif isinstance(message, ToolResultMessage):
+                fields: dict[str, Any] = {"details": message.details, "is_error": message.is_error}
+                result = ToolResult(content=message.content, **fields)
+                record._result(message.tool_call_id, result, done=True)
+        return record
+
+    def _take(self, message: AssistantMessage) -> None:
+        for block in message.content:
+            match block:
+                case TextContent():
+                    self.blocks.append(Block("text", [block.text]))
+                case ThinkingContent():
+                    self.blocks.append(Block("thinking", [block.thinking]))
+                case ToolCall():
+                    call = Block("call", call_id=block.id, name=block.name)
+                    call.arguments = block.arguments
+                    self.blocks.append(call)
 
     def add(self, event: Event) -> bool:
         """Take an event in. Returns whether something whole was added: show it at once."""
@@ -204,6 +236,8 @@ class LiveCell:
             raises: A run that ends badly is also told by an exception; do not say it twice.
         """
         self.record = Record()
+        self.told = ""
+        """Said before the footer: why it had to be asked."""
         self._quiet = quiet
         self._raises = raises
         self._kernel = in_kernel()
@@ -231,6 +265,13 @@ class LiveCell:
             self._sent, self._next = self.record.size, now + INTERVAL
             self._publish(self.record.markdown(), self.record.plain())
 
+    def walk(self, messages: Iterable[AgentMessage], note: str) -> None:
+        """Show a stored run instead of a live one."""
+        self.record = Record.of(messages)
+        if not self._kernel and not self._quiet:
+            print(self.record.plain())
+        self.finish(footer=note)
+
     def finish(self, note: str = "", footer: str = "", reason: str = "") -> None:
         """Leave what stays; later events of a run that was left behind are not shown.
 
@@ -239,6 +280,7 @@ class LiveCell:
             footer: What it used.
             reason: The last answer's stop reason.
         """
+        footer = " ".join(filter(None, (self.told, footer)))
         # What stays in a notebook says that it was stopped; all else is said once.
         if self._raises and (reason == "error" or (reason == "aborted" and not self._kernel)):
             note = ""

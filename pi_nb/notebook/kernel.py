@@ -32,6 +32,14 @@ def in_kernel() -> bool:
     return getattr(shell(), "kernel", None) is not None
 
 
+def cell_id() -> str | None:
+    """The front end's id of the cell that runs now, where it sends one (JupyterLab does)."""
+    running = shell()
+    parent: dict[str, Any] = getattr(running, "get_parent", dict)() or {}
+    found = parent.get("metadata", {}).get("cellId")
+    return found if isinstance(found, str) and found else None
+
+
 def on_main_thread() -> bool:
     """Whether this is the thread where cells run and signals arrive."""
     return threading.current_thread() is threading.main_thread()

@@ -27,10 +27,12 @@ from pi_nb.result import PiError
 from pi_nb.session.repo import SessionRepo
 from pi_nb.text import plain, safe_line
 
-from .agent import Agent, agent
+from .agent import Agent
+from .cells import Cell, Walked
 from .current import current, make_current
 from .display import LiveCell
 from .kernel import AWAITED, MAGIC, AwaitedCells
+from .making import agent
 from .status import Rows, Status
 
 NAME = "agent"
@@ -87,6 +89,7 @@ class _Parser(argparse.ArgumentParser):
 def _cell_parser() -> _Parser:
     parser = _Parser("%%agent", description="Ask the agent; the cell's body is the prompt.")
     parser.add_argument("-o", "--out", metavar="NAME", help="bind the result to this name")
+    parser.add_argument("--fresh", action="store_true", help="ask also where this was asked before")
     parser.add_argument("-q", "--quiet", action="store_true", help="show nothing in the cell")
     return parser
 
@@ -114,7 +117,10 @@ class PiMagics(Magics):
             return
         asked, options = ready
         with self._kept(asked, options), _as_usage_errors():
-            asked.prompt_sync(cell.strip("\n"), show=self._live(options))
+            text, live = cell.strip("\n"), LiveCell(quiet=options.quiet, raises=True)
+            if (place := self._entered(asked, text, live, options)) is None:
+                return
+            asked.prompt_sync(text, show=live, cell=place)
         self._done(asked)
 
     @cell_magic(AWAITED)  # type: ignore[arg-type]
@@ -125,7 +131,10 @@ class PiMagics(Magics):
             return
         asked, options = ready
         with self._kept(asked, options), _as_usage_errors():
-            await asked.prompt(cell.strip("\n"), show=self._live(options))
+            text, live = cell.strip("\n"), LiveCell(quiet=options.quiet, raises=True)
+            if (place := self._entered(asked, text, live, options)) is None:
+                return
+            await asked.prompt(text, show=live, cell=place)
         self._done(asked)
 
     def _prepare(self, line: str, cell: str) -> tuple[Agent, argparse.Namespace] | None:
@@ -145,8 +154,17 @@ class PiMagics(Magics):
         return asked, options
 
     @staticmethod
-    def _live(options: argparse.Namespace) -> LiveCell:
-        return LiveCell(quiet=options.quiet, raises=True)
+    def _entered(
+        asked: Agent, text: str, live: LiveCell, options: argparse.Namespace
+    ) -> Cell | None:
+        """The cell, gone to where it begins; None where it was walked, and is shown."""
+        cell = asked.cell(text)
+        entered = asked.enter(cell, fresh=options.fresh)
+        if isinstance(entered, Walked):
+            live.walk(entered.result.messages, entered.note)
+            return None
+        live.told = entered
+        return cell
 
     @contextlib.contextmanager
     def _kept(self, asked: Agent, options: argparse.Namespace) -> Iterator[None]:
@@ -381,8 +399,8 @@ _COMMANDS: dict[str, _Command] = {
 
 _HELP = "\n".join(
     [
-        "%agent [COMMAND]        look at the agent, or change it",
-        "%%agent [-o NAME] [-q]  ask it; the cell's body is the prompt",
+        "%agent [COMMAND]                  look at the agent, or change it",
+        "%%agent [-o NAME] [-q] [--fresh]  ask it; the cell's body is the prompt",
         "",
         *(f"  %agent {name:<8} {command.about}" for name, command in _COMMANDS.items()),
         "",

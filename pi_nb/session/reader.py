@@ -122,10 +122,14 @@ class SessionReader:
             ids = list(self._index.tree)
         return map(self.entry, ids)
 
-    def records(self) -> Iterator[Record]:
-        """Every record that is there now, in file order, read one by one."""
+    def records(self, since: int = 0) -> Iterator[Record]:
+        """The records that are there now, in file order, read one by one.
+
+        Args:
+            since: Leave out so many of the first ones.
+        """
         with self._mutex:
-            places = list(self._index.records)
+            places = list(self._index.records[since:])
         return self._records(places)
 
     def open_operations(self) -> list[Record]:

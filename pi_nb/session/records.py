@@ -78,6 +78,8 @@ class OperationFinished(Record):
     """`completed`, `aborted`, `failed`, `declined`."""
     error: dict[str, Any] | None = None
     """`code` and `message`, for `failed`."""
+    leaf_id: str | None = None
+    """Where the lane stood then. Our own field: a run that ended well can be walked again."""
 
 
 class AbortRequested(Record):

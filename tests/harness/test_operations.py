@@ -43,7 +43,13 @@ async def test_a_run_is_on_record_from_its_beginning_to_its_end() -> None:
         ("operation_finished", "completed"),
     ]
     started, tool, finished = harness.session.records()
-    assert started.intent == {"kind": "run", "originalPrompt": "go", "cell": {"id": "c1"}}  # type: ignore[attr-defined]
+    assert started.intent == {  # type: ignore[attr-defined]
+        "kind": "run",
+        "originalPrompt": "go",
+        "cell": {"id": "c1"},
+        "settings": await harness.run_settings(),
+    }
+    assert finished.leaf_id == harness.leaf  # type: ignore[attr-defined]
     assert tool.run_id == finished.run_id == started.id  # type: ignore[attr-defined]
     assert tool.assistant_entry_id == harness.session.branch_ids()[1]  # type: ignore[attr-defined]
     assert harness.session.open_operations() == []

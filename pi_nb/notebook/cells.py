@@ -1,0 +1,214 @@
+"""Running a cell again walks the tree instead of paying again.
+
+A run is on record with the leaf it began at, the cell that asked, and what its answer
+depended on. Running the cell again goes back to where it began. Where the same was asked
+there under the same settings, the stored answer is shown and nobody is asked.
+
+    1 user: one        cell A
+    2 assistant
+    3 user: two        cell B      B edited and run: a sibling of 3
+    4 assistant                    B run again as it was: 4 is shown, no request
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+from pi_nb.harness.harness import AgentHarness
+from pi_nb.harness.turn import TurnResult
+from pi_nb.messages import AgentMessage, AssistantMessage, Usage
+from pi_nb.session.entries import MessageEntry
+from pi_nb.session.records import OperationFinished, OperationStarted
+from pi_nb.text import scrub
+
+Key = tuple[str, int]
+
+_NAMES = {
+    "model": "model",
+    "thinkingLevel": "thinking level",
+    "tools": "tools",
+    "systemPrompt": "system prompt",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The cell that asks: the front end's id for it, or the n-th of its text."""
+
+    text: str
+    number: int
+    id: str | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """The form that a record keeps."""
+        digest = hashlib.sha256(scrub(self.text).encode()).hexdigest()[:16]
+        wire: dict[str, Any] = {"text": digest, "number": self.number}
+        return wire if self.id is None else {**wire, "id": self.id}
+
+    @property
+    def key(self) -> Key:
+        """By what it is found again: its id where the front end gives one, else its text."""
+        return stored_keys(self.to_wire())[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """A cell that was answered from the session."""
+
+    result: TurnResult
+
+    @property
+    def note(self) -> str:
+        """What did not happen: no request, and which calls were not made again."""
+        calls = Counter(
+            call.name
+            for message in self.result.messages
+            if isinstance(message, AssistantMessage)
+            for call in message.tool_calls
+        )
+        note = "Walked: this was asked here before, so nobody was asked."
+        if calls:
+            named = ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in calls.items())
+            note += f" Not repeated: {named}."
+        return note
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run as its records have it."""
+
+    start: str | None
+    prompt: str
+    cell: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    end: str | None = None
+    completed: bool = False
+
+
+class Cells:
+    """Where the cells of one agent began, and what was answered there.
+
+    Belongs to the loop thread, but for `cell`, which counts on the thread that runs cells.
+    """
+
+    def __init__(self, harness: AgentHarness, *, from_root: bool = False) -> None:
+        """
+        Args:
+            from_root: A pass over a notebook begins: the first run of each cell starts at
+                the present leaf, only a second one goes back to where the first began.
+        """
+        self._harness = harness
+        self._counts: Counter[str] = Counter()
+        self._seen = 0
+        self._runs: dict[str, _Run] = {}
+        self._from: dict[str | None, list[_Run]] = {}
+        self._newest: dict[Key, _Run] = {}
+        self._pass: set[Key] | None = set() if from_root else None
+
+    def cell(self, text: str, id: str | None) -> Cell:
+        """The cell that runs now. Without an id the same text again is another cell."""
+        if id is None:
+            self._counts[text] += 1
+        return Cell(text, self._counts[text] or 1, id)
+
+    async def enter(self, cell: Cell, *, fresh: bool = False) -> Walked | str:
+        """Go to where the cell begins, and walk if its answer is there.
+
+        Args:
+            fresh: Ask in any case, as a sibling of what was asked there before.
+
+        Returns:
+            What was walked; or, where somebody has to be asked, what differs from a run
+            that asked the same here, in words, or an empty text.
+        """
+        self._read()
+        start = self._start(cell)
+        if start != self._harness.leaf:
+            await self._harness.move(start)
+        if fresh:
+            return ""
+        now = await self._harness.run_settings()
+        differs = ""
+        for run in reversed(self._from.get(start, [])):
+            if run.prompt != cell.text or not run.completed:
+                continue
+            differs = _differences(run.settings, now)
+            result = None if differs else self._result(run)
+            if result is not None and result.ok:
+                await self._harness.move(run.end)
+                return Walked(result)
+        return (
+            f"Asked anew: the {differs} differs from when this was asked here." if differs else ""
+        )
+
+    def _start(self, cell: Cell) -> str | None:
+        """Where the cell begins: where its newest run began, else at the present leaf."""
+        if self._pass is not None:
+            first = cell.key not in self._pass
+            self._pass.add(cell.key)
+            if first:
+                return self._harness.leaf
+        began = self._newest.get(cell.key)
+        return self._harness.leaf if began is None else began.start
+
+    def _read(self) -> None:
+        """Take in what was recorded since the last look."""
+        for record in self._harness.session.records(self._seen):
+            self._seen += 1
+            if isinstance(record, OperationStarted) and record.lane == self._harness.lane:
+                if "cell" not in record.intent:
+                    continue
+                self._runs[record.id] = run = _begun(record)
+                self._from.setdefault(run.start, []).append(run)
+                for key in stored_keys(run.cell):
+                    self._newest[key] = run
+            elif isinstance(record, OperationFinished) and record.run_id in self._runs:
+                run = self._runs.pop(record.run_id)
+                run.end = record.leaf_id
+                run.completed = record.outcome == "completed" and record.leaf_id is not None
+
+    def _result(self, run: _Run) -> TurnResult | None:
+        """The stored run as the value that it gave when it was asked."""
+        session = self._harness.session
+        branch = session.branch_ids(run.end)
+        added = branch[branch.index(run.start) + 1 :] if run.start else branch
+        entries = map(session.entry, added)
+        messages: tuple[AgentMessage, ...] = tuple(
+            entry.message for entry in entries if isinstance(entry, MessageEntry)
+        )
+        answers = [m for m in messages if isinstance(m, AssistantMessage)]
+        if not answers:
+            return None
+        return TurnResult(
+            message=answers[-1],
+            messages=messages,
+            reason="done",
+            usage=reduce(add, (answer.usage for answer in answers), Usage()),
+            leaf_id=run.end,
+            model=self._harness.model.model,
+        )
+
+
+def stored_keys(cell: Mapping[str, Any]) -> list[Key]:
+    """By what a stored cell is found again: its id, and the n-th of its text."""
+    keys: list[Key] = [(str(cell.get("text")), int(cell.get("number") or 1))]
+    return [(str(cell["id"]), 0), *keys] if "id" in cell else keys
+
+
+def _begun(record: OperationStarted) -> _Run:
+    return _Run(
+        start=record.source_leaf_id,
+        prompt=str(record.intent.get("originalPrompt", "")),
+        cell=record.intent.get("cell") or {},
+        settings=record.intent.get("settings") or {},
+    )
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    return ", ".join(words for key, words in _NAMES.items() if before.get(key) != now.get(key))
