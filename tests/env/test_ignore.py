@@ -195,16 +195,6 @@ async def test_an_abort_ends_the_walk() -> None:
         await anext(steps)
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
-async def test_a_folder_that_cannot_be_read_is_named_and_passed(tmp_path: Path) -> None:
-    (tmp_path / "shut").mkdir(mode=0)
-    (tmp_path / "x").touch()
-    walk = Walk(LocalEnv(tmp_path), str(tmp_path))
-
-    assert [info.name async for info in walk] == ["shut", "x"]
-    assert [error.code for error in walk.unreadable] == ["permission_denied"]
-
-
 async def test_the_cost_grows_with_the_tree_and_not_with_its_square(tmp_path: Path) -> None:
     def seconds(folders: int) -> float:
         return min(_timed(folders) for _ in range(3))

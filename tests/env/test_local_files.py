@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pi_nb.env.ignore import Walk
 from pi_nb.env.local import LocalEnv
 from pi_nb.env.types import FileError, FileInfo
 from pi_nb.result import Err, Ok, PiError, Result
@@ -247,3 +250,52 @@ async def test_no_path_and_no_text_makes_it_raise(tmp_path: Path, path: str, tex
     read = await env.read_text(inside)
 
     assert read == Ok(text) if isinstance(written, Ok) else isinstance(read, Err)
+
+
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """For the length of a test somebody who may not do everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@posix
+async def test_what_the_user_may_not_touch_is_permission_denied(request: Any) -> None:
+    # Below a test's own folder nobody but its owner gets at all.
+    with tempfile.TemporaryDirectory() as folder:
+        shut = Path(folder, "shut")
+        shut.mkdir()
+        (shut / "x").write_text("secret")
+        Path(folder, "y").write_text("secret")
+        os.chmod(folder, 0o555)
+        os.chmod(Path(folder, "y"), 0)
+        os.chmod(shut, 0)
+        request.getfixturevalue("nobody")
+        env = LocalEnv(folder)
+
+        results = [
+            await env.read_text("shut/x"),
+            await env.read_bytes("y"),
+            await env.info("shut/x"),
+            await env.list_dir("shut"),
+            await env.write_text("y", "new"),
+            await env.write_text("new", "new"),
+            await env.make_dir("new"),
+            await env.remove("y"),
+        ]
+        walk = Walk(env, env.resolve("."))
+        names = [info.name async for info in walk]
+        if os.getuid() == 0:
+            os.seteuid(0)
+        os.chmod(shut, 0o700)
+        os.chmod(folder, 0o700)
+
+    assert [code(result) for result in results] == ["permission_denied"] * len(results)
+    assert names == ["shut", "y"]
+    assert [error.code for error in walk.unreadable] == ["permission_denied"]
