@@ -61,6 +61,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "pi_nb.models.retry": ("RetryPolicy",),
     "pi_nb.harness.hooks": ("ResultPatch", "StartPatch"),
     "pi_nb.harness.approval": ("ApprovalRequest", "Decision"),
+    "pi_nb.harness.steps": ("Action", "Step", "SteppedRun"),
     "pi_nb.harness.turn": ("AbortResult", "NavigateResult", "TurnResult"),
     "pi_nb.notebook.agent": ("Agent",),
     "pi_nb.notebook.making": ("agent",),

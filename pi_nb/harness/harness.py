@@ -55,6 +55,7 @@ from .operations import Recovered, recover
 from .queues import QueueMode, QueueName, Queues
 from .requests import SentRequest
 from .settings import Settings, by_name
+from .steps import Gate
 from .turn import (
     AbortResult,
     NavigateResult,
@@ -166,11 +167,13 @@ class AgentHarness(Settings):
         images: Sequence[ImageContent] = (),
         *,
         cell: Mapping[str, Any] | None = None,
+        gate: Gate | None = None,
     ) -> TurnResult:
         """Ask, and go on until nothing is left to do.
 
         Args:
             cell: What the run was asked from, kept in its record as it is.
+            gate: Where the run waits before each action; see `steps`.
 
         An abort is an ordinary ending. If the caller is cancelled, the run is aborted and
         written before the cancellation goes on.
@@ -178,7 +181,7 @@ class AgentHarness(Settings):
         Raises:
             PiError: `busy`; `hook`, a hook failed; `session`, the log could not be written.
         """
-        return await self._operation("turn", self._run_prompt(user(text, images), cell))
+        return await self._operation("turn", self._run_prompt(user(text, images), cell, gate))
 
     async def resume(self) -> Recovered:
         """Close what a process that ended left open on this lane: every call of its last
@@ -330,7 +333,7 @@ class AgentHarness(Settings):
             finally:
                 # Taken now: a subscriber to what follows may begin the next operation.
                 dropped = self._dropped
-                state.phase = "idle"
+                state.phase, state.gate = "idle", None
                 self._idle.set()
                 if phase == "turn":
                     await state.tell(Settled())
@@ -338,7 +341,10 @@ class AgentHarness(Settings):
                     await state.tell(AbortEvent(steer=dropped.steer, follow_up=dropped.follow_up))
         return result
 
-    async def _run_prompt(self, message: UserMessage, cell: Mapping[str, Any] | None) -> TurnResult:
+    async def _run_prompt(
+        self, message: UserMessage, cell: Mapping[str, Any] | None, gate: Gate | None
+    ) -> TurnResult:
+        self._state.gate = gate
         waiting = self._state.take("next_turn")
         if waiting:
             await self._state.tell(self._state.queues.update())

@@ -42,6 +42,7 @@ from .limits import Limits, Spent, reached
 from .operations import Journal
 from .queues import PendingWrites, QueueName, Queues
 from .requests import KEPT, SentRequest
+from .steps import Gate
 from .turn import Phase, PromptContext, SystemPrompt, written
 
 log = logging.getLogger("pi_nb")
@@ -80,6 +81,8 @@ class State:
     """What a `before_agent_start` hook put in the place of the system prompt."""
     prompt_of_turn: str | None = None
     """The system prompt of the first turn, where such a hook was shown it already."""
+    gate: Gate | None = None
+    """Where a stepped run waits before each action; None: nothing waits."""
     taken: list[UserMessage] = field(default_factory=list)
     """Messages that the run took out of the queues and that are not on disk yet."""
 
@@ -190,7 +193,9 @@ class Host:
 
     async def emit(self, event: Event) -> None:
         """Write what the event says, then tell it."""
-        state = self._state
+        state, entry = self._state, None
+        if state.gate is not None:
+            await state.gate.before(event, state.signal)
         if isinstance(event, MessageEnd):
             entry = await state.session.append_message(event.message, lane=state.lane)
             if isinstance(event.message, AssistantMessage):
@@ -199,16 +204,19 @@ class Host:
                     spent.add((event.message,))
             state.taken = [taken for taken in state.taken if taken is not event.message]
         await state.tell(event)
+        if state.gate is not None:
+            state.gate.after(event, entry)
         if isinstance(event, TurnEnd):
             await state.tell(SavePoint(had_pending=await state.pending.flush()))
 
     async def turn(self) -> Turn:
         """The settings of the turn that begins. They stay as they are until its end."""
         state = self._state
+        tools = (state.tools[name] for name in state.active)
         return Turn(
             model=state.model,
             system_prompt=await self._system_prompt(),
-            tools=tuple(state.tools[name] for name in state.active),
+            tools=tuple(tools if state.gate is None else map(state.gate.stepped, tools)),
             options=state.options.having(thinking_level=state.thinking_level),
             mode=state.mode,
         )
@@ -232,6 +240,8 @@ class Host:
     async def request(self, turn: Turn) -> Request:
         """The question of a turn: the branch, the `context` hooks, converted and paired."""
         state = self._state
+        if state.gate is not None:
+            await state.gate.before_request(turn.model.model, state.signal)
         items = state.session.context(state.lane).items
         if state.hooks.any("context"):
             messages = await state.hooks.context([item.message for item in items])
@@ -246,6 +256,8 @@ class Host:
         )
         before = self.requests[-1] if self.requests else None
         self.requests.append(SentRequest.after(before, request, turn.model.model, paired.changes))
+        if state.gate is not None:
+            state.gate.sent(self.requests[-1])
         return request
 
     def over_budget(self) -> bool:

@@ -214,15 +214,16 @@ def _branch(number: int, count: int, segment: Segment, shown: Mapping[str, Row])
 
 def _text_of(entry_id: str, read: Callable[[str], Entry]) -> str:
     try:
-        return _said(read(entry_id))
+        return entry_line(read(entry_id))
     except PiError as error:
         return f"[cannot be read: {safe_line(error.message)}]"
 
 
-def _said(entry: Entry) -> str:
+def entry_line(entry: Entry) -> str:
+    """What an entry says, on one line, with nothing in it that a terminal would obey."""
     match entry:
         case MessageEntry():
-            return _message(entry.message)
+            return message_line(entry.message)
         case ModelChangeEntry():
             return f"[model: {safe_line(f'{entry.provider}/{entry.model_id}')}]"
         case ThinkingLevelChangeEntry():
@@ -244,7 +245,8 @@ def _said(entry: Entry) -> str:
             return f"[{safe_line(entry.type)}]"
 
 
-def _message(message: AgentMessage) -> str:
+def message_line(message: AgentMessage) -> str:
+    """Who says it, and the beginning of what: text, calls and images; thinking is left out."""
     match message:
         case UserMessage():
             return f"user: {_blocks(blocks_of(message.content))}"

@@ -16,6 +16,7 @@ import pytest
 
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.harness.hooks import ResultPatch, StartPatch
+from pi_nb.harness.steps import SteppedRun
 from pi_nb.harness.turn import NavigateResult, TurnResult
 from pi_nb.loop.calls import Blocked
 from pi_nb.loop.events import Event
@@ -47,9 +48,11 @@ VECTORS = Path(__file__).parent.parent / "vectors" / "harness_traces.json"
 CASES = [case for case in json.loads(VECTORS.read_text("utf-8")) if not _compacts(case)]
 
 
+@pytest.mark.parametrize("stepped", [False, True], ids=["free", "stepped"])
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-async def test_the_harness_does_what_the_original_did(case: dict[str, Any]) -> None:
-    trace = Trace(case)
+async def test_the_harness_does_what_the_original_did(case: dict[str, Any], stepped: bool) -> None:
+    """Also action by action: stopping in between changes nothing of what happens."""
+    trace = Trace(case, stepped=stepped)
 
     await trace.run()
 
@@ -67,8 +70,9 @@ async def test_the_harness_does_what_the_original_did(case: dict[str, Any]) -> N
 class Trace:
     """One case: a harness made by its description, and what happened."""
 
-    def __init__(self, case: dict[str, Any]) -> None:
+    def __init__(self, case: dict[str, Any], *, stepped: bool = False) -> None:
         self.case = case
+        self.stepped = stepped
         self.script = Script(_expanded(case["responses"]))
         self.models = {
             name: ScriptedModel(self.script, id=name, provider="faux", context_window=200_000)
@@ -99,6 +103,8 @@ class Trace:
 
     async def _call(self, call: dict[str, Any]) -> Any:
         match call["op"]:
+            case "prompt" if self.stepped:
+                return await self._step_by_step(call["text"])
             case "prompt":
                 return await self.harness.prompt(call["text"])
             case "navigate":
@@ -112,6 +118,15 @@ class Trace:
                 return await self.harness.set_active_tools(call["tools"])
             case other:
                 raise AssertionError(f"this test does not know the call {other}")
+
+    async def _step_by_step(self, text: str) -> TurnResult:
+        run = SteppedRun(lambda gate: self.harness.prompt(text, gate=gate), self.harness.session)
+        step = await run.step()
+        while step.next is not None:
+            assert self.harness.phase == "turn"
+            step = await run.step()
+        assert not run.paused
+        return await run.finish()
 
     # --- hooks, actions, what was asked -------------------------------------------------
 
