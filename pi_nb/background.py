@@ -1,8 +1,7 @@
-"""The loop thread, the jobs that need the main thread, and the two ways to wait for a run.
+"""Runs on the loop thread, the jobs that need the main thread, and the two ways to wait.
 
-Everything lasting (sessions, HTTP, timers, runs) lives on one event loop in a daemon thread,
-so that it needs neither the kernel's loop nor a free main thread. A cell only waits, and
-while it waits it serves jobs: pieces of work that must happen on the main thread.
+A cell only waits for its run, and while it waits it serves jobs: pieces of work that must
+happen on the main thread.
 
     cell --start--> Run on the loop thread --on_main(job)--> cell serves it --> Run goes on
 
@@ -15,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import os
+import inspect
 import queue
 import signal
 import threading
@@ -26,12 +25,16 @@ from types import FrameType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pi_nb.abort import Aborted
+from pi_nb.loop_thread import call, loop, on_loop_thread
 
+__all__ = ["CannotAwait", "Run", "RunAborted", "call", "drive", "drive_blocking", "loop"]
 T = TypeVar("T")
 
 BEAT = 0.1
 """Seconds. ipykernel's interrupt of an awaited cell does not wake an idle loop (its issue
 881), so the wait wakes by itself this often."""
+Waiting = tuple[Coroutine[Any, Any, Any], "asyncio.Future[Any]"]
+"""What a job gave to be awaited, and who is told what came of it."""
 GRACE = 1.5
 """Seconds that an aborted run has to end before the cell stops waiting for it."""
 AGAIN = 1.0
@@ -45,67 +48,8 @@ class RunAborted(KeyboardInterrupt):
         return [str(self)]
 
 
-class _LoopThread:
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        ready = threading.Event()
-
-        def serve() -> None:
-            asyncio.set_event_loop(self.loop)
-            self.loop.call_soon(ready.set)
-            # `sys.exit` in one piece of work ends that piece, which has it as its outcome;
-            # asyncio lets it out of the loop too, and everything else lives here.
-            while True:
-                with contextlib.suppress(SystemExit, KeyboardInterrupt):
-                    self.loop.run_forever()
-
-        self.thread = threading.Thread(target=serve, name="pi_nb-loop", daemon=True)
-        self.thread.start()
-        ready.wait()
-
-
-_lock = threading.Lock()
-_thread: _LoopThread | None = None
-
-
-def _start_afresh() -> None:
-    global _lock, _thread
-    _lock = threading.Lock()
-    _thread = None
-
-
-if hasattr(os, "register_at_fork"):
-    # A forked child has no loop thread, and maybe a lock that a lost thread holds for ever.
-    os.register_at_fork(after_in_child=_start_afresh)
-
-
-def loop() -> asyncio.AbstractEventLoop:
-    """The loop of the loop thread, started when first asked for. One a process."""
-    global _thread
-    with _lock:
-        if _thread is None:
-            _thread = _LoopThread()
-        return _thread.loop
-
-
-def _on_loop_thread() -> bool:
-    return _thread is not None and threading.current_thread() is _thread.thread
-
-
-def call(work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-    """Do short work on the loop thread and wait for it, from any other thread.
-
-    For look-ups and settings, not for runs: it serves no main-thread jobs.
-
-    Raises:
-        RuntimeError: called on the loop thread itself, which would wait for ever.
-        TimeoutError: it took longer than `timeout` seconds; it goes on.
-    """
-    target = loop()
-    if _on_loop_thread():
-        work.close()
-        raise RuntimeError("already on the loop thread: await it instead")
-    return asyncio.run_coroutine_threadsafe(work, target).result(timeout)
+class CannotAwait(RuntimeError):
+    """A job has to be awaited, and whoever serves it cannot."""
 
 
 class Run(Generic[T]):
@@ -133,6 +77,7 @@ class Run(Generic[T]):
         self._task: asyncio.Task[T] | None = None
         self._wake: Callable[[], None] = _nobody
         self._in_job = False
+        self._stop_job: Callable[[], object] = _nobody
         self._pressed = False
         self.aborted = False
         self._loop = loop()
@@ -165,6 +110,7 @@ class Run(Generic[T]):
                 return
             self.aborted = True
             self._loop.call_soon_threadsafe(self._tell_abort)
+            self._stop_job()
             main = threading.main_thread()
             if self._in_job and threading.current_thread() is not main and main.ident:
                 # The job is user code on the main thread: only a signal reaches it. Under
@@ -176,12 +122,15 @@ class Run(Generic[T]):
             self._on_abort()
 
     async def on_main(self, job: Callable[[], Any]) -> Any:
-        """Have the waiting cell run `job` on its thread; on the loop thread only.
+        """Have the waiting cell run `job` on its thread; on the loop thread only. While no
+        cell waits for the run, the job waits too.
 
-        Returns what it returns, raises what it raises.
+        Returns what it returns, raises what it raises. A coroutine that it returns is awaited
+        there, and its result is the job's.
 
         Raises:
             Aborted: the job was interrupted; the run has been told to stop.
+            CannotAwait: a coroutine, and the cell waits by blocking.
         """
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._jobs.put((job, answer))
@@ -196,8 +145,8 @@ class Run(Generic[T]):
             raise RunAborted("Aborted.")
         return task.result()
 
-    def _serve(self) -> None:
-        """Run the jobs that wait, here and now.
+    def _serve(self) -> Waiting | None:
+        """Run the jobs that wait, here and now, up to one that has to be awaited.
 
         Raises:
             KeyboardInterrupt: a job was interrupted; the run is told to stop.
@@ -206,13 +155,18 @@ class Run(Generic[T]):
             try:
                 job, answer = self._jobs.get_nowait()
             except queue.Empty:
-                return
+                return None
+            if self.aborted:  # what waits behind a job that was stopped is not begun
+                self._answer(answer, partial(_raise, Aborted("aborted by user")))
+                continue
             if answer.cancelled():
                 continue
             give: Callable[[asyncio.Future[Any]], object]
             try:
                 with _interruptible(self):
                     value = self._do(job)
+                if inspect.iscoroutine(value):
+                    return value, answer
                 give = partial(_return, value)
             except KeyboardInterrupt:
                 # First, so that whoever is told that the job stopped sees why.
@@ -222,6 +176,37 @@ class Run(Generic[T]):
             except BaseException as error:
                 give = partial(_raise, error)
             self._answer(answer, give)
+
+    async def _serve_awaiting(self, patience: _Patience) -> None:
+        """As `_serve`, awaiting what has to be. A press stops only that."""
+        while (waiting := self._serve()) is not None:
+            work, answer = waiting
+            here = asyncio.get_running_loop()
+            task = here.create_task(_awaited(work))
+            with self._lock:
+                self._stop_job = partial(here.call_soon_threadsafe, task.cancel)
+                self._in_job = patience in patience._listening
+            if self.aborted:
+                self._stop_job()
+            try:
+                while not task.done():
+                    try:
+                        await asyncio.wait({task}, timeout=BEAT)
+                    except (asyncio.CancelledError, KeyboardInterrupt):
+                        patience.interrupted()
+                    patience.check()
+            finally:
+                with self._lock:
+                    self._in_job, self._stop_job = False, _nobody
+                self._answer(answer, _given_by(task))
+
+    def _serve_blocking(self) -> None:
+        """As `_serve`; what would have to be awaited is refused."""
+        while (waiting := self._serve()) is not None:
+            work, answer = waiting
+            work.close()
+            refusal = CannotAwait("the cell waits by blocking, and nothing can be awaited in it")
+            self._answer(answer, partial(_raise, refusal))
 
     def _do(self, job: Callable[[], Any]) -> Any:
         on_main = threading.current_thread() is threading.main_thread()
@@ -240,6 +225,28 @@ class Run(Generic[T]):
                 give(answer)
 
         self._loop.call_soon_threadsafe(deliver)
+
+
+async def _awaited(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    except KeyboardInterrupt:  # in a task it would end the kernel's loop
+        raise Aborted("interrupted by user") from None
+
+
+def _in_awaited(frame: FrameType | None) -> bool:
+    """Whether a signal arrived in code that `_awaited` awaits, which may be interrupted there."""
+    while frame is not None and (frame := frame.f_back) is not None:
+        if frame.f_code is _awaited.__code__:
+            return True
+    return False
+
+
+def _given_by(task: asyncio.Task[Any]) -> Callable[[asyncio.Future[Any]], object]:
+    if not task.done() or task.cancelled():
+        return partial(_raise, Aborted("interrupted by user"))
+    error = task.exception()
+    return partial(_return, task.result()) if error is None else partial(_raise, error)
 
 
 def _return(value: Any, answer: asyncio.Future[Any]) -> None:
@@ -264,9 +271,10 @@ def _interruptible(run: Run[Any]) -> Iterator[None]:
         return
 
     def pressed(_number: int, _frame: FrameType | None) -> None:
+        # Noted also here: the job may be one that catches it.
+        run._pressed = True
         if run._in_job:
             raise KeyboardInterrupt
-        run._pressed = True
 
     run._pressed = False
     before = signal.signal(signal.SIGINT, pressed)
@@ -289,7 +297,7 @@ class _Patience:
     _listening: ClassVar[list[_Patience]] = []
     _before: ClassVar[Any] = None
 
-    def __init__(self, run: Run[Any], interrupted: type[BaseException]) -> None:
+    def __init__(self, run: Run[Any] | None, interrupted: type[BaseException]) -> None:
         self._run = run
         self._error = interrupted
         self._first: float | None = None
@@ -306,9 +314,16 @@ class _Patience:
         if self._first is None:
             self._first = now
             self.listen()
-            self._run.abort()
+            if self._run is not None:
+                self._run.abort()
         elif now - self._first >= AGAIN:
             self._gave_up = True
+
+    def begun(self, run: Run[Any]) -> None:
+        """What it waits for exists now; a press that came before is for it."""
+        self._run = run
+        if self.lost:
+            run.abort()
 
     def listen(self) -> None:
         """Take the presses from now on. One handler for all who wait in this process: two
@@ -322,7 +337,7 @@ class _Patience:
     def check(self) -> None:
         """Raises `interrupted`: it did not stop in time, or the user pressed again."""
         late = self._first is not None and time.monotonic() > self._first + GRACE
-        if (late or self._gave_up) and not self._run.finished:
+        if (late or self._gave_up) and self._run is not None and not self._run.finished:
             raise self._error(
                 "The run did not stop in time and was left behind; its session says where it was."
             )
@@ -334,9 +349,11 @@ class _Patience:
                 _give_back(_Patience._before)
 
 
-def _all_interrupted(_number: int, _frame: FrameType | None) -> None:
+def _all_interrupted(_number: int, frame: FrameType | None) -> None:
     for patience in tuple(_Patience._listening):
         patience.interrupted()
+    if _in_awaited(frame):
+        raise KeyboardInterrupt
 
 
 async def drive(run: Run[T], interrupted: type[BaseException] = asyncio.CancelledError) -> T:
@@ -362,10 +379,14 @@ async def drive(run: Run[T], interrupted: type[BaseException] = asyncio.Cancelle
 
     patience = _Patience(run, interrupted)
     run._wake = wake
+    if interrupted is not asyncio.CancelledError:
+        # A cell: ipykernel would deliver a press up to a heartbeat late, when the next job
+        # may have begun. Elsewhere the signal belongs to whoever runs the loop.
+        patience.listen()
     try:
         while not run.finished:
             try:
-                run._serve()
+                await run._serve_awaiting(patience)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(BEAT):
                         await woken.wait()
@@ -381,26 +402,34 @@ async def drive(run: Run[T], interrupted: type[BaseException] = asyncio.Cancelle
     return run.outcome()
 
 
-def drive_blocking(run: Run[T]) -> T:
+def drive_blocking(begin: Run[T] | Callable[[], Run[T]]) -> T:
     """Wait for a run by blocking this thread, serving its main-thread jobs in between.
+
+    Args:
+        begin: The run, or what starts it: then a press that comes while it is started is
+            for the run too, and no moment is left in which it would be an exception.
 
     Raises:
         RunAborted: it was interrupted, or did not stop within `GRACE` after it.
         RuntimeError: called on the loop thread itself, which would wait for ever; the run
             is aborted.
     """
-    if _on_loop_thread():
-        run.abort()
+    if on_loop_thread():
+        if isinstance(begin, Run):
+            begin.abort()
         raise RuntimeError("already on the loop thread: await it instead")
     woken = threading.Event()
-    patience = _Patience(run, RunAborted)
-    run._wake = woken.set
+    patience = _Patience(None, RunAborted)
+    run: Run[T] | None = None
     # From the first moment: a press is a note for this loop and never an exception in it.
     patience.listen()
     try:
+        run = begin if isinstance(begin, Run) else begin()
+        run._wake = woken.set
+        patience.begun(run)
         while not run.finished:
             try:
-                run._serve()
+                run._serve_blocking()
                 woken.wait(BEAT)
                 woken.clear()
             except KeyboardInterrupt:
@@ -408,7 +437,8 @@ def drive_blocking(run: Run[T]) -> T:
             patience.check()
     finally:
         patience.over()
-        run._wake = _nobody
+        if run is not None:
+            run._wake = _nobody
     if patience.lost:
         raise RunAborted("Aborted.")
     return run.outcome()

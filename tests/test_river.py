@@ -17,7 +17,8 @@ import pi_nb
 
 RIVER = (
     # the ground, module by module
-    *("result", "abort", "ids", "js", "text", "wire", "messages", "tokens", "html", "background"),
+    *("result", "abort", "ids", "js", "text", "grown", "wire", "messages", "tokens", "html"),
+    *("loop_thread", "background"),
     # the folders
     *("models", "loop", "env", "tools", "session", "compaction", "resources", "harness"),
     *("lab", "views", "notebook"),

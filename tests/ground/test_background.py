@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from pi_nb import background
+from pi_nb.abort import Aborted
 from pi_nb.background import Run, RunAborted, drive, drive_blocking
 
 BOUND = background.GRACE + 0.5
@@ -312,7 +313,7 @@ def test_an_abort_from_another_thread_does_not_touch_the_main_one_while_a_thread
 
 PRELUDE = """
 import asyncio, os, signal, threading, time
-from pi_nb import background
+from pi_nb import background, loop_thread
 from pi_nb.background import Run, RunAborted, drive, drive_blocking
 
 told = []
@@ -516,14 +517,75 @@ def test_two_hundred_runs_leave_no_thread_and_no_descriptor() -> None:
 def test_a_forked_child_has_a_loop_thread_of_its_own() -> None:
     shown, _ = _child("""
         print(drive_blocking(Run(lambda run: asyncio.sleep(0, 1), on_abort)), flush=True)
-        background._lock.acquire()  # as if another thread held it at that moment
+        loop_thread._lock.acquire()  # as if another thread held it at that moment
         child = os.fork()
         if child == 0:
             print(drive_blocking(Run(lambda run: asyncio.sleep(0, 2), on_abort)), flush=True)
             os._exit(0)
-        background._lock.release()
+        loop_thread._lock.release()
         os.waitpid(child, 0)
         print(drive_blocking(Run(lambda run: asyncio.sleep(0, 3), on_abort)))
     """)
 
     assert shown == "1\n2\n3\n"
+
+
+# --- jobs that are awaited ------------------------------------------------------------------
+
+
+def test_a_job_that_gives_a_coroutine_is_awaited_where_the_run_is_waited_for() -> None:
+    async def where() -> int:
+        await asyncio.sleep(0)
+        return threading.get_ident()
+
+    async def work(run: Run[Any]) -> Any:
+        return await run.on_main(where)
+
+    async def cell() -> Any:
+        return await drive(Run(work, _nothing))
+
+    assert asyncio.run(cell()) == threading.get_ident()
+
+
+def test_what_an_awaited_job_raises_goes_to_whoever_asked_for_it() -> None:
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("in the job")
+
+    async def work(run: Run[Any]) -> str:
+        with pytest.raises(ValueError, match="in the job"):
+            await run.on_main(fails)
+        return "went on"
+
+    async def cell() -> Any:
+        return await drive(Run(work, _nothing))
+
+    assert asyncio.run(cell()) == "went on"
+
+
+def test_a_job_that_has_to_be_awaited_is_refused_by_a_wait_that_blocks() -> None:
+    async def never() -> None:
+        raise AssertionError
+
+    async def work(run: Run[Any]) -> str:
+        with pytest.raises(background.CannotAwait, match="blocking"):
+            await run.on_main(never)
+        return "went on"
+
+    assert drive_blocking(Run(work, _nothing)) == "went on"
+
+
+def test_an_abort_from_elsewhere_ends_a_job_that_is_awaited() -> None:
+    async def work(run: Run[Any]) -> str:
+        async def sleeps() -> None:
+            run.abort()
+            await asyncio.sleep(60)
+
+        with pytest.raises(Aborted, match="interrupted"):
+            await run.on_main(sleeps)
+        return "ended"
+
+    async def cell() -> Any:
+        return await drive(Run(work, _nothing))
+
+    assert asyncio.run(asyncio.wait_for(cell(), 5)) == "ended"
