@@ -251,6 +251,11 @@ class SteppedRun:
         return self._task is not None and not self._task.done()
 
     @property
+    def over(self) -> bool:
+        """It has ended, in whatever way."""
+        return self._task is not None and self._task.done()
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         """What was done so far, also what nobody stepped through."""
         return tuple(self._gate.done)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, TypeVar
 
 from pi_nb import background
 from pi_nb.background import Run, RunAborted, drive, drive_blocking
@@ -19,6 +19,7 @@ from pi_nb.harness.approval import ApprovalRequest, Decision
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.harness.operations import Recovered
 from pi_nb.harness.requests import SentRequest
+from pi_nb.harness.steps import Gate, Step, SteppedRun
 from pi_nb.harness.turn import (
     AbortResult,
     NavigateResult,
@@ -41,6 +42,8 @@ from .kernel import ask_by_input, can_ask, cell_id, in_cell, on_main_thread
 from .model_choice import NoModel, chat_model, no_model
 from .status import Rows, Status, audit
 
+T = TypeVar("T")
+
 
 class Agent:
     """A conversation with a model that may use tools, written to a session file.
@@ -57,7 +60,8 @@ class Agent:
         self.recovered = Recovered()
         """What a process that ended had left open in the session, until the next prompt."""
         self._cells = Cells(harness)
-        self._run: Run[TurnResult] | None = None
+        self._run: Run[Any] | None = None
+        self._stepped: SteppedRun | None = None
         self._can_ask = False
         harness.approval.asker = self._ask
 
@@ -252,6 +256,55 @@ class Agent:
             raise RuntimeError("nobody serves jobs for the main thread here")
         return await self._run.on_main(job)
 
+    # --- action by action -------------------------------------------------------------
+
+    def step(self, text: str | None = None, images: Sequence[ImageContent] = ()) -> Step:
+        """Perform the next action of a run, and stop before the one after it.
+
+        The first call takes the prompt. Between two steps everything can be looked at, hooks
+        and settings changed, messages steered; `finish` runs the rest. Blocks as
+        `prompt_sync` does.
+
+        Raises:
+            RunAborted: the cell was interrupted, and the whole run with it.
+            PiError: `busy`, a prompt is given while a run is paused; `invalid_state`, none is
+                given and no run is paused; else as `prompt`.
+        """
+        if text is not None:
+            _check_says_something(text, images)
+            self.check_ready()
+            self.recovered = Recovered()
+            self._stepped = SteppedRun(lambda gate: self._kept(text, images, gate), self.session)
+        stepped = self._under_way()
+        return drive_blocking(lambda: self._serving(stepped.step))
+
+    def finish(self) -> TurnResult:
+        """Run the rest of a stepped run without stopping.
+
+        Raises:
+            RunAborted: the cell was interrupted.
+            PiError: `invalid_state`, no run is paused.
+        """
+        stepped = self._under_way()
+        return drive_blocking(lambda: self._serving(stepped.finish))
+
+    def _under_way(self) -> SteppedRun:
+        self.check_open()
+        if self._stepped is None or self._stepped.over:
+            raise PiError("invalid_state", 'No run is paused. `agent.step("...")` begins one.')
+        return self._stepped
+
+    def _serving(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Run[T]:
+        """Go on with the stepped run; whoever waits for this serves its main-thread jobs."""
+        self._check_idle()
+        self._can_ask = can_ask() and on_main_thread()
+        self._run = run = Run(lambda _run: work(), self._abort_soon)
+        return run
+
+    async def _kept(self, text: str, images: Sequence[ImageContent], gate: Gate) -> TurnResult:
+        self.last = result = await self.harness.prompt(text, images, gate=gate)
+        return result
+
     # --- moving and settings ----------------------------------------------------------
 
     def goto(self, where: str | int | Entry) -> NavigateResult:
@@ -291,6 +344,9 @@ class Agent:
         if self.closed:
             return
         self.closed = True
+        if self._stepped is not None and self._stepped.paused:
+            with contextlib.suppress(TimeoutError):
+                background.call(self.harness.abort(), timeout=background.GRACE + 1)
         if self._run is not None and not self._run.finished:
             self._run.abort()
             with contextlib.suppress(TimeoutError):  # what will not stop must not hold the file
@@ -308,6 +364,15 @@ class Agent:
         if isinstance(self.harness.model, NoModel):
             used = self.session.context(self.harness.lane).model
             raise PiError("invalid_state", no_model(used))
+        self._check_idle()
+        if self._stepped is not None and self._stepped.paused:
+            raise PiError(
+                "busy",
+                "A run is paused between two steps. `agent.step()` goes on, `agent.finish()` runs "
+                "the rest, `agent.abort()` ends it.",
+            )
+
+    def _check_idle(self) -> None:
         if self._run is not None and not self._run.finished:
             raise PiError("busy", "This agent is at work. Wait for it, or `agent.abort()`.")
 
