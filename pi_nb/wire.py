@@ -11,6 +11,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
+from pi_nb.grown import Grown
 from pi_nb.js import dumps
 
 
@@ -73,6 +74,6 @@ def _plain(value: Any) -> Any:
         return value.to_wire()
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | Grown):
         return [_plain(item) for item in value]
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pi_nb.grown import common
 from pi_nb.html import Html, element, table
 from pi_nb.models.pairing import Change
 from pi_nb.models.types import Model, Request
@@ -50,7 +51,8 @@ class SentRequest:
             "options": before.request.options == request.options,
         }
         differs = tuple(name for name, equal in named.items() if not equal)
-        return cls(request, model, changes, _common(before.request, request), differs)
+        same = common(before.request.messages, request.messages)
+        return cls(request, model, changes, same, differs)
 
     @property
     def size(self) -> Estimate:
@@ -96,11 +98,3 @@ class SentRequest:
             table(("", ""), self._rows())
             + element("details", element("summary", "messages"), table(("", "role", ""), asked))
         )
-
-
-def _common(before: Request, after: Request) -> int:
-    """Messages at the beginning that are the same; cheap where one request continues the other."""
-    one, two = before.messages, after.messages
-    if two[: len(one)] == one:
-        return len(one)
-    return next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(two))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pi_nb.grown import Grown
 from pi_nb.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -30,7 +31,7 @@ from pi_nb.messages import (
 )
 from pi_nb.text import scrub, scrub_data
 
-from .types import Model
+from .types import Messages, Model
 
 NOT_FINISHED = (
     "This tool call did not finish: no result of it was recorded. "
@@ -71,7 +72,7 @@ class Change:
 class Paired:
     """Messages that can be sent, and how they differ from those given, in their order."""
 
-    messages: tuple[LlmMessage, ...]
+    messages: Messages
     changes: tuple[Change, ...]
 
 
@@ -114,7 +115,12 @@ class Pairing:
         self._model = model
         self._count = 0
         self._turns: list[_Turn] = []
+        # What is sent of the first `_told` turns, and which results are missing there.
+        self._sent: list[LlmMessage] = []
+        self._missing: list[Change] = []
+        self._told = 0
         self._changes: list[Change] = []
+        self._ordered: tuple[Change, ...] | None = ()
         # A call's id as its message gave it, to its places in the nearest such message;
         # no turn: that message was left out. Ids may come again in a later turn.
         self._calls: dict[str, tuple[_Turn | None, list[_Slot]]] = {}
@@ -131,28 +137,55 @@ class Pairing:
         self._count += 1
 
     def paired(self) -> Paired:
-        """The history so far. Costs its number of messages, not their size."""
-        messages: list[LlmMessage] = []
-        late: list[Change] = []
-        for turn in self._turns:
-            if turn.blank:
-                continue
-            messages.append(turn.message)
-            for slot in turn.slots:
-                if slot.result is None:
-                    words = f"The call {slot.call.name} has no result"
-                    late.append(Change("result_missing", words, turn.index))
-                messages.append(slot.result or _unfinished(slot.call, turn.message.timestamp))
+        """The history so far. Costs what is new since it was asked last.
+
+        What was handed out is not changed by what comes later, even where that belongs
+        before its end.
+        """
+        while self._told < len(self._turns):
+            self._tell(self._turns[self._told])
+            self._told += 1
+        if (last := self._blank_to_answer()) is None:
+            return Paired(Grown(self._sent), self._in_order())
+        # Providers answer a user or a result, never nothing and never themselves.
+        spoken = last.message.having(content=(TextContent(text=NO_TEXT),))
+        why = Change("placeholder", "A place-holder for an empty message", last.index)
+        changes = sorted((*self._in_order(), why), key=_index)
+        return Paired((*self._sent, spoken), tuple(changes))
+
+    def _tell(self, turn: _Turn) -> None:
+        """Put a turn's messages at the end of what is sent."""
+        if turn.blank:
+            return
+        self._sent.append(turn.message)
+        for slot in turn.slots:
+            if slot.result is None:
+                words = f"The call {slot.call.name} has no result"
+                self._missing.append(Change("result_missing", words, turn.index))
+                self._ordered = None
+            self._sent.append(slot.result or _unfinished(slot.call, turn.message.timestamp))
+
+    def _tell_again(self) -> None:
+        """Begin a new list: a message came that belongs between those of the present one."""
+        self._sent, self._missing, self._told = [], [], 0
+        self._ordered = None
+
+    def _blank_to_answer(self) -> _Turn | None:
+        """The last turn, if it says nothing and is all that there is to answer."""
         last = self._turns[-1] if self._turns else None
-        if last and last.blank and (not messages or isinstance(messages[-1], AssistantMessage)):
-            # Providers answer a user or a result, never nothing and never themselves.
-            messages.append(last.message.having(content=(TextContent(text=NO_TEXT),)))
-            late.append(Change("placeholder", "A place-holder for an empty message", last.index))
-        changes = sorted([*self._changes, *late], key=lambda change: change.index)
-        return Paired(tuple(messages), tuple(changes))
+        if last is None or not last.blank:
+            return None
+        return last if not self._sent or isinstance(self._sent[-1], AssistantMessage) else None
+
+    def _in_order(self) -> tuple[Change, ...]:
+        if self._ordered is None:
+            found = (*self._changes, *self._missing)
+            self._ordered = tuple(sorted(found, key=_index))
+        return self._ordered
 
     def _note(self, code: str, words: str) -> None:
         self._changes.append(Change(code, words, self._count))
+        self._ordered = None
 
     def _add_user(self, message: UserMessage) -> None:
         blocks = self._user_blocks(blocks_of(message.content))
@@ -220,6 +253,8 @@ class Pairing:
         if (blocks, slot.call.id) != (message.content, message.tool_call_id):
             message = message.having(content=blocks, tool_call_id=slot.call.id)
         slot.result = message
+        if self._told and turn.index <= self._turns[self._told - 1].index:
+            self._tell_again()
         place = next(i for i, one in enumerate(turn.slots) if one is slot)
         overtaken = any(later.result is not None for later in turn.slots[place + 1 :])
         if turn is not self._turns[-1] or overtaken:
@@ -285,6 +320,10 @@ class Pairing:
         if model.api in SIGNING_APIS and not block.thinking_signature:
             return "Reasoning without a signature"
         return ""
+
+
+def _index(change: Change) -> int:
+    return change.index
 
 
 def _unused(wanted: str, seen: set[str]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
 from pi_nb.abort import AbortSignal
-from pi_nb.messages import AgentMessage, AssistantMessage, LlmMessage, to_llm
+from pi_nb.messages import AgentMessage, AssistantMessage, to_llm
 from pi_nb.result import PiError
 from pi_nb.text import count
 
@@ -19,7 +19,7 @@ from .pairing import Pairing
 from .playback import events_of, paced
 from .question import Conversation, Plain, messages_difference
 from .retry import classify
-from .types import End, Model, Request, Start, StreamEvent, UsageUpdate
+from .types import End, Messages, Model, Request, Start, StreamEvent, UsageUpdate
 
 WINDOW = 200_000
 """Tokens of the window that it claims, where nobody says."""
@@ -121,7 +121,7 @@ class ReplayModel:
             "Ask as it was asked then, or use another model from here on."
         )
 
-    def _before(self, place: int) -> tuple[LlmMessage, ...]:
+    def _before(self, place: int) -> Messages:
         """What was sent for the answer at this place."""
         for message in self._branch[self._paired : place]:
             if (converted := to_llm(message)) is not None:

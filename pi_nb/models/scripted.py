@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from pi_nb.abort import Aborted, AbortSignal, unless_aborted
+from pi_nb.grown import common
 from pi_nb.js import utf16_len
 from pi_nb.messages import (
     AssistantBlock,
@@ -257,7 +258,7 @@ class ScriptedModel:
         self.pace = pace
         self.requests: list[Request] = []
         """Every request it was asked, oldest first."""
-        self._counted: tuple[tuple[LlmMessage, ...], int] = ((), 0)
+        self._counted: tuple[Sequence[LlmMessage], int] = ((), 0)
         self._model = Model(
             id=id,
             provider=provider,
@@ -288,7 +289,7 @@ class ScriptedModel:
         Of a request that continues the one before it, only what is new is counted.
         """
         known, tokens = self._counted
-        if request.messages[: len(known)] != known:
+        if common(known, request.messages) < len(known):
             known, tokens = (), 0
         tokens += estimate_all(request.messages[len(known) :]).tokens
         self._counted = (request.messages, tokens)

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from pydantic import Field
 
 from pi_nb.abort import AbortSignal
+from pi_nb.grown import Grown
 from pi_nb.messages import LlmMessage, StopReason, Usage
 from pi_nb.text import unquoted
 from pi_nb.wire import Brief, Wire
@@ -80,11 +81,15 @@ class RequestOptions(Wire):
     """Merged into the JSON body last, for what this project does not name."""
 
 
+Messages = Grown[LlmMessage] | tuple[LlmMessage, ...]
+"""Messages as they stood at one moment. Those of a branch that grows share one list."""
+
+
 class Request(Wire):
     """One question to a model. Messages are those of `convert_to_llm`, paired."""
 
     system_prompt: str = ""
-    messages: tuple[LlmMessage, ...] = ()
+    messages: Messages = ()
     tools: tuple[ToolSpec, ...] = ()
     options: RequestOptions = RequestOptions()
 

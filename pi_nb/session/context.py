@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar
 
+from pi_nb.grown import Grown
 from pi_nb.messages import (
     AgentMessage,
     AssistantMessage,
@@ -47,38 +48,6 @@ class ContextItem(NamedTuple):
 
     entry_id: str
     message: AgentMessage
-
-
-class Grown(Sequence[T]):
-    """The first items of a list that only ever grows: a snapshot that costs nothing."""
-
-    __slots__ = ("_items", "_length")
-
-    def __init__(self, items: list[T], length: int | None = None) -> None:
-        self._items = items
-        self._length = len(items) if length is None else length
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
-    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
-        if isinstance(index, slice):
-            return tuple(self._items[i] for i in range(*index.indices(self._length)))
-        return self._items[range(self._length)[index]]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Grown | list | tuple):
-            return NotImplemented
-        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(list(self))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pi_nb.grown import Grown
 from pi_nb.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -46,7 +49,7 @@ def t(call: str, text: str = "done") -> ToolResultMessage:
     return ToolResultMessage(tool_call_id=call, content=(TextContent(text=text),), timestamp=3)
 
 
-def shape(messages: tuple[LlmMessage, ...]) -> str:
+def shape(messages: Sequence[LlmMessage]) -> str:
     """`u a(x,y) t(x) t(y)!` where `!` marks an error result."""
     words = []
     for message in messages:
@@ -287,6 +290,34 @@ def test_message_by_message_gives_the_same_as_all_at_once(
     for count, message in enumerate(history, 1):
         growing.add(message)
         assert growing.paired() == pair(history[:count], model)
+
+
+@given(histories, models)
+def test_what_was_handed_out_does_not_change_when_the_history_grows(
+    history: list[LlmMessage], model: Model | None
+) -> None:
+    growing = Pairing(model)
+    handed_out: list[tuple[Sequence[LlmMessage], tuple[LlmMessage, ...]]] = []
+    for message in history:
+        growing.add(message)
+        given = growing.paired().messages
+        handed_out.append((given, tuple(given)))
+
+    for given, copy in handed_out:
+        assert given == copy
+
+
+def test_a_history_that_grows_is_handed_out_as_one_list() -> None:
+    growing = Pairing()
+    growing.add(u())
+    first = growing.paired().messages
+    for message in (a(*x("x")), t("x"), a("Done."), u()):
+        growing.add(message)
+    second = growing.paired().messages
+
+    assert isinstance(first, Grown)
+    assert isinstance(second, Grown)
+    assert second.shares(first)
 
 
 @given(histories, models)
