@@ -9,6 +9,7 @@ from pi_nb.grown import common
 from pi_nb.html import Html, element, table
 from pi_nb.models.pairing import Change
 from pi_nb.models.types import Model, Request
+from pi_nb.session.outline import message_line
 from pi_nb.text import count, safe_line
 from pi_nb.tokens import Estimate, estimate_all
 
@@ -91,10 +92,10 @@ class SentRequest:
 
     def _repr_html_(self) -> Html:
         asked = [
-            (str(number), message.role, safe_line(message.to_json(), 200))
+            (str(number), message_line(message))
             for number, message in enumerate(self.request.messages, 1)
         ]
         return Html(
             table(("", ""), self._rows())
-            + element("details", element("summary", "messages"), table(("", "role", ""), asked))
+            + element("details", element("summary", "messages"), table(("", ""), asked))
         )

@@ -195,3 +195,15 @@ async def test_a_step_shows_itself_as_text_and_as_markup_that_hostile_words_cann
         assert "\x1b" not in repr(step)
         markup = step._repr_html_()
         assert not any(bad in markup for bad in ("<b>", "<script", "<img", "\x1b"))
+
+
+async def test_a_request_as_sent_shows_the_same_whenever_it_was_sent() -> None:
+    shown = []
+    for _ in range(2):
+        harness = AgentHarness(ScriptedModel(["One."]))
+        await harness.prompt("<b>go</b>")
+        shown.append((repr(harness.requests[-1]), harness.requests[-1]._repr_html_()))
+        await asyncio.sleep(0.002)  # another millisecond: a message knows when it was said
+
+    assert shown[0] == shown[1]
+    assert "user: &lt;b&gt;go&lt;/b&gt;" in shown[0][1]
