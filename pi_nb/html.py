@@ -73,14 +73,15 @@ def details(summary: object, *children: object) -> Html:
 
 
 def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> Html:
-    """A table with a head row."""
+    """A table with a head row, its cells at the left: notebooks set text at the right."""
+
+    def row(name: str, cells: Sequence[object]) -> Html:
+        return element("tr", *(element(name, cell, style="text-align: left") for cell in cells))
+
     return element(
         "table",
-        element("thead", element("tr", *(element("th", cell) for cell in head))),
-        element(
-            "tbody",
-            *(element("tr", *(element("td", cell) for cell in row)) for row in rows),
-        ),
+        element("thead", row("th", head)),
+        element("tbody", *(row("td", cells) for cells in rows)),
     )
 
 

@@ -31,7 +31,7 @@ from pi_nb.messages import AgentMessage, AssistantMessage, ToolCall
 from pi_nb.models.types import Model
 from pi_nb.result import PiError
 from pi_nb.session.entries import Entry
-from pi_nb.session.outline import entry_line, message_line
+from pi_nb.session.outline import call_line, entry_line, message_line
 from pi_nb.session.session import Session
 from pi_nb.text import count, safe_line
 
@@ -220,7 +220,7 @@ class Gate:
 
 
 def _called(call: ToolCall) -> Action:
-    return Action("call", f"{safe_line(call.name)} {safe_line(dumps(call.arguments))}")
+    return Action("call", call_line(call))
 
 
 def _written(message: AgentMessage) -> Action:

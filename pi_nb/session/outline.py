@@ -274,14 +274,14 @@ def _blocks(blocks: Sequence[object]) -> str:
         if isinstance(block, TextContent):
             parts.append(safe_line(block.text))
         elif isinstance(block, ToolCall):
-            parts.append(_call(block))
+            parts.append(f"[{call_line(block)}]")
         elif isinstance(block, ImageContent):
             parts.append("[image]")
     return one_line(" ".join(part for part in parts if part), WIDTH)
 
 
-def _call(call: ToolCall) -> str:
+def call_line(call: ToolCall) -> str:
     """The name, and the argument that tells one call from another: the first that is text."""
     texts = [value for value in call.arguments.values() if isinstance(value, str)]
     told = next(filter(None, texts), "")
-    return f"[{safe_line(call.name)}: {safe_line(told)}]" if told else f"[{safe_line(call.name)}]"
+    return f"{safe_line(call.name)}: {safe_line(told)}" if told else safe_line(call.name)
