@@ -64,6 +64,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "pi_nb.harness.steps": ("Action", "Step", "SteppedRun"),
     "pi_nb.harness.turn": ("AbortResult", "NavigateResult", "TurnResult"),
     "pi_nb.notebook.agent": ("Agent",),
+    "pi_nb.notebook.kernel_tools": ("python_tool",),
     "pi_nb.notebook.making": ("agent",),
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}

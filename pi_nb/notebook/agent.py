@@ -238,7 +238,14 @@ class Agent:
 
     def abort(self) -> AbortResult:
         """Stop what runs and wait until it is written. While idle it does nothing."""
-        return background.call(self.harness.abort())
+
+        async def stop() -> AbortResult:
+            stopping = asyncio.ensure_future(self.harness.abort())
+            if self._run is not None:
+                self._run.abort()  # reaches user code on the main thread too
+            return await stopping
+
+        return background.call(stop())
 
     async def _ask(self, request: ApprovalRequest) -> Decision:
         run = self._run

@@ -26,6 +26,34 @@ shell = reply("I wait.", call("bash", command="echo begun; sleep 60"))
 agent = pi_nb.agent(model=ScriptedModel([shell, "Fresh."]), approve="allow")
 """
 
+IN_CODE = """
+code = {code!r}
+asks = reply("I run it.", call("python", code=code))
+agent = pi_nb.agent(
+    model=ScriptedModel([asks, "Fresh."]), approve="allow", tools=[pi_nb.python_tool()]
+)
+"""
+# Each says that it has begun, and goes on until it is stopped.
+CODES = {
+    "synchronous": "import time\nprint('begun', flush=True)\ntime.sleep(60)",
+    "computing": "print('begun')\nwhile True: pass",
+    "asynchronous": "import asyncio\nprint('begun')\nawait asyncio.sleep(60)",
+    "blocking_in_async": "import asyncio, time\nawait asyncio.sleep(0)\nprint('begun')\n"
+    "time.sleep(60)",
+    "catching": "import time\ntry:\n    print('begun')\n    time.sleep(60)\n"
+    "except KeyboardInterrupt:\n    print('caught')",
+}
+STUBBORN = """
+import threading, time
+def stubborn() -> str:
+    "Does not look at any signal."
+    print("begun")
+    time.sleep(8)
+    return "late"
+asks = reply(call("stubborn"))
+agent = pi_nb.agent(model=ScriptedModel([asks, "Fresh."]), tools=[stubborn])
+"""
+
 # How a cell may ask: awaited, or blocking in every way that users find.
 WAYS = {
     "awaited": "%%agent\ngo on",
@@ -36,6 +64,15 @@ WAYS = {
     "sync_in_an_async_cell": "import asyncio\nawait asyncio.sleep(0)\n"
     "agent.prompt_sync('go on', show=True)",
 }
+
+
+# A cell that blocks runs no code that awaits.
+CODE_IN_CELLS = [
+    (code, way)
+    for code in CODES
+    for way in ("awaited", "prompt", "time", "prompt_sync")
+    if way in ("awaited", "prompt") or "async" not in code
+]
 
 
 def _pressed(kernel: LiveKernel, code: str, *, presses: int = 1, seen: str = "asked") -> float:
@@ -84,7 +121,85 @@ def test_an_interrupt_inside_a_shell_command_kills_it_and_gives_it_a_result(
     assert roles == ["user", "assistant", "toolResult", "assistant"]
     assert messages(tmp_path)[2]["isError"] is True
     assert messages(tmp_path)[3]["stopReason"] == "aborted"
-    assert kernel.good("!pgrep -f 'slee[p] 60' || echo gone").stdout.strip().endswith("gone")
+    assert kernel.good("!pgrep -f 'slee[p] 60$' || echo gone").stdout.strip().endswith("gone")
+    _next_cell_works(kernel)
+
+
+@pytest.mark.parametrize(("code", "way"), CODE_IN_CELLS)
+def test_an_interrupt_inside_user_code_stops_it_and_the_run(
+    kernel: LiveKernel, tmp_path: Path, code: str, way: str
+) -> None:
+    """`kernel.md` 3: `run_cell` keeps the KeyboardInterrupt to itself, and an awaited cell
+    is not interrupted at all."""
+    kernel.good(IN_CODE.format(code=CODES[code]))
+
+    took = _pressed(kernel, WAYS[way], seen="begun")
+
+    assert took < LIMIT
+    assert (kernel.cell.status, kernel.cell.ename) == ("error", "RunAborted")
+    assert len(kernel.cell.traceback) == 1
+    roles = [m["role"] for m in messages(tmp_path)]
+    assert roles == ["user", "assistant", "toolResult", "assistant"]
+    said = messages(tmp_path)[2]["content"]
+    assert "Interrupted" in said[0]["text"]
+    assert said[1]["text"].startswith("Printed until then:\nbegun")
+    assert messages(tmp_path)[3]["stopReason"] == "aborted"
+    _next_cell_works(kernel)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+def test_a_tool_that_will_not_stop_is_left_behind(
+    kernel: LiveKernel, tmp_path: Path, way: str
+) -> None:
+    kernel.good(STUBBORN)
+
+    took = _pressed(kernel, way, seen="begun")
+
+    assert took < LIMIT
+    assert kernel.cell.ename == "RunAborted"
+    roles = [m["role"] for m in messages(tmp_path)]
+    assert roles == ["user", "assistant", "toolResult", "assistant"]
+    assert messages(tmp_path)[3]["stopReason"] == "aborted"
+    _next_cell_works(kernel)
+
+
+@pytest.mark.parametrize(
+    ("code", "way"),
+    [("synchronous", "awaited"), ("synchronous", "time"), ("asynchronous", "awaited")],
+)
+def test_pressing_three_times_inside_user_code_aborts_once(
+    kernel: LiveKernel, tmp_path: Path, code: str, way: str
+) -> None:
+    kernel.good(IN_CODE.format(code=CODES[code]))
+
+    took = _pressed(kernel, WAYS[way], presses=3, seen="begun")
+
+    assert took < LIMIT
+    stops = [m.get("stopReason") for m in messages(tmp_path)]
+    assert stops.count("aborted") == 1
+    _next_cell_works(kernel)
+
+
+@pytest.mark.parametrize("code", ["synchronous", "asynchronous", "blocking_in_async"])
+def test_an_abort_from_another_thread_ends_user_code(
+    kernel: LiveKernel, tmp_path: Path, code: str
+) -> None:
+    """As a stop button does, whose handler may run on a thread of its own."""
+    kernel.good(IN_CODE.format(code=CODES[code]))
+    kernel.good(
+        "import threading, time\n"
+        "def press():\n    while agent.harness.phase == 'idle': time.sleep(0.01)\n"
+        "    time.sleep(0.7)\n    agent.abort()\n"
+        "threading.Thread(target=press).start()"
+    )
+
+    kernel.start("%%agent\ngo on")
+    kernel.until(lambda cell: "begun" in cell.text)
+    began = time.monotonic()
+    kernel.finish()
+
+    assert time.monotonic() - began < LIMIT + 0.7
+    assert messages(tmp_path)[-1]["stopReason"] == "aborted"
     _next_cell_works(kernel)
 
 
