@@ -14,6 +14,7 @@ from pi_nb.harness.steps import Step, SteppedRun
 from pi_nb.loop.calls import Blocked
 from pi_nb.loop.types import AgentTool, ToolResult
 from pi_nb.messages import ToolCall
+from pi_nb.models.retry import RetryPolicy
 from pi_nb.models.scripted import ScriptedModel, call, reply
 from pi_nb.result import PiError
 from pi_nb.session.entries import MessageEntry
@@ -151,6 +152,17 @@ async def test_an_abort_while_paused_ends_the_run_and_the_next_one_is_valid(
         await run.step()
     await harness.prompt("and now?")
     strict(model.requests[-1].messages)
+
+
+async def test_a_request_that_is_made_again_is_a_step_of_its_own() -> None:
+    model = ScriptedModel([reply(error="503: overloaded"), "Here."])
+    harness = AgentHarness(model, retry=RetryPolicy(base=0))
+
+    steps = await _all(_stepped(harness))
+
+    assert [step.action.kind for step in steps] == ["write", *["request", "write"] * 2]
+    assert "503" in repr(steps[1])
+    assert steps[-1].after == harness.session.entry(harness.leaf or "")
 
 
 async def test_an_error_that_ends_the_run_ends_the_step(make_tool: Make) -> None:
