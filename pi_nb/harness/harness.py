@@ -310,8 +310,10 @@ class AgentHarness(Settings):
         # A task of its own: a cancelled caller must not cut off what is being written.
         task = asyncio.create_task(self._settling(work))
         try:
-            return await asyncio.shield(task)
+            await asyncio.wait({task})
+            return task.result()
         except asyncio.CancelledError:
+            task.add_done_callback(_left_behind)
             if not task.done():
                 stop = asyncio.create_task(self.abort())
                 await asyncio.wait({task, stop}, timeout=ABORT_LIMIT)
@@ -414,6 +416,13 @@ class AgentHarness(Settings):
             await self.session.move(leaf, lane=self.lane)
             await self._state.tell(SessionTree(leaf_id=leaf, previous=before))
         return NavigateResult(editor_text=editor_text)
+
+
+def _left_behind(task: asyncio.Task[Any]) -> None:
+    """What an operation raised after its caller was cancelled: nobody else will look at it."""
+    if not task.cancelled():
+        with logged("an operation whose caller was cancelled"):
+            task.result()
 
 
 def _level(stored: str) -> ThinkingLevel:

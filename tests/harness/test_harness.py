@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import subprocess
 import sys
@@ -100,6 +101,38 @@ async def test_a_cancelled_caller_finds_what_arrived_in_the_session() -> None:
     role, text = _said(harness.session)[-1]
     assert role == "assistant"
     assert text.startswith("one")
+
+
+async def test_what_fails_after_its_caller_was_cancelled_is_logged_and_not_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The event loop would call it an exception that nobody retrieved."""
+    unseen: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: unseen.append(context))
+    harness = AgentHarness(ScriptedModel(["Hello."]))
+    asked = asyncio.Event()
+
+    async def fail(_event: object) -> None:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("in a hook")
+
+    harness.on("before_agent_start", fail)
+    caller = asyncio.create_task(harness.prompt("hi"))
+    await asked.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    del caller
+    gc.collect()
+    loop.set_exception_handler(None)
+
+    assert unseen == []
+    assert "an operation whose caller was cancelled failed" in caplog.text
+    assert harness.phase == "idle"
 
 
 async def test_after_an_abort_the_next_request_is_one_that_a_strict_provider_takes(
