@@ -104,6 +104,15 @@ _LINK = re.compile(rf"\]([(:])(?=[\s>]*(<[^>\n(\]]{{0,{_HIDING}}}|[^\s)(\]]{{0,{
 _ACTIVE = str.maketrans({char: f"&#{ord(char)};" for char in "<>&*_`[]\\~|$:#!"})
 
 
+def inert(value: object) -> Html:
+    """Any text where Markdown is read: shown as it is, neither as markup nor as Markdown.
+
+    For what stands inside an element within Markdown: `<em>` alone does not keep a link or
+    a picture from being one.
+    """
+    return Html(scrub(str(value)).translate(_PICTURES).replace("\n", " ").translate(_ACTIVE))
+
+
 def safe_markdown(source: str) -> str:
     """Markdown of a model, with everything taken out that is more than text.
 

@@ -22,7 +22,8 @@ _UNFINISHED = re.compile(rf"(?:{_CSI}|{_STRING}\x1b?|\x1b[ -/]{{0,16}})\Z")
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 # Controls but for tab, other line ends, marks that turn the direction, lone surrogates.
 _UNSEEN = re.compile(
-    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _BACKTICKS = re.compile("`+")
 _NO_LANGUAGE = re.compile(r"[^\w+#.-]")

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from pi_nb.html import element, inert, safe_markdown
 from pi_nb.messages import AgentMessage, AssistantMessage, Usage
 from pi_nb.models.types import Model, ThinkingLevel
 from pi_nb.result import PiError
@@ -79,7 +80,8 @@ class TurnResult:
         return f"TurnResult({one_line(self.text, 60)!r}{note})"
 
     def _repr_markdown_(self) -> str:
-        return self.text + ("" if self.ok else f"\n\n*{self.ending}*")
+        ending = "" if self.ok else f"\n\n{element('em', inert(self.ending))}"
+        return safe_markdown(self.text) + ending
 
     @property
     def ending(self) -> str:

@@ -72,7 +72,9 @@ class CallDeltas:
         index = piece.get("index")
         index = index if isinstance(index, int) else None
         arguments = function.get("arguments")
-        text = _written(arguments) if isinstance(arguments, dict) else _text(arguments)
+        # A list is no object: as text it is refused, where as nothing the call would run.
+        whole = isinstance(arguments, dict | list)
+        text = _written(arguments) if whole else _text(arguments)
 
         call = self._find(identity, index, name)
         if call is None:
@@ -111,7 +113,7 @@ class CallDeltas:
             self._by_index[index] = call
 
 
-def _written(arguments: dict[str, Any]) -> str:
+def _written(arguments: Any) -> str:
     """Arguments that came as an object, as the text they are everywhere else."""
     try:
         return dumps(arguments)

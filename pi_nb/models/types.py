@@ -76,7 +76,8 @@ class RequestOptions(Wire):
     """Seconds."""
     idle_timeout: float = 300.0
     """Seconds without a byte from the server; a comment line counts as one."""
-    headers: dict[str, str] = Field(default_factory=dict, repr=False)
+    headers: dict[str, str] = Field(default_factory=dict, repr=False, exclude=True)
+    """May hold a key: never shown, and not part of the wire form."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Merged into the JSON body last, for what this project does not name."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +20,8 @@ class Conversation(Protocol):
 
 
 _lock = threading.Lock()
-_open: list[Conversation] = []
+# Weak: an agent that nobody holds is closed with its session, not kept.
+_open: weakref.WeakSet[Conversation] = weakref.WeakSet()
 _current: Conversation | None = None
 
 
@@ -29,12 +31,17 @@ def current() -> Conversation | None:
     return _current
 
 
+def agents() -> list[Conversation]:
+    """The agents that are open in this process, by their sessions' ids: oldest first."""
+    with _lock:
+        return sorted(_open, key=lambda agent: agent.session.id)
+
+
 def make_current(agent: Conversation) -> None:
     """Make the magics use this agent."""
     global _current
     with _lock:
-        if agent not in _open:
-            _open.append(agent)
+        _open.add(agent)
         _current = agent
 
 
@@ -42,8 +49,7 @@ def forget(agent: Conversation) -> None:
     """The agent was closed."""
     global _current
     with _lock:
-        if agent in _open:
-            _open.remove(agent)
+        _open.discard(agent)
         if _current is agent:
             _current = None
 

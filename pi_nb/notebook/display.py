@@ -1,12 +1,14 @@
 """What a run shows in its cell: while it goes on, and what stays in the notebook.
 
-One Markdown display, updated when its text has grown by a twentieth and at most ten times a
-second, so that what is sent stays within about twenty times the answer. At the end it is
+One Markdown display, updated when its text has grown by a twentieth or a call began or ended,
+at most ten times a second and less often the longer it is, so that what is sent stays within
+about twenty times the answer. At the end it is
 Markdown and plain text: readable without JavaScript, without a kernel, without a key.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 import time
@@ -17,7 +19,7 @@ from typing import Any
 
 from pi_nb.harness.events import RetryScheduled
 from pi_nb.harness.turn import TurnResult
-from pi_nb.html import details, element, fence, safe_markdown
+from pi_nb.html import details, element, fence, inert, safe_markdown
 from pi_nb.loop.events import Event, MessageStart, MessageUpdate, ToolEnd, ToolStart, ToolUpdate
 from pi_nb.loop.types import ToolResult
 from pi_nb.messages import (
@@ -29,7 +31,7 @@ from pi_nb.messages import (
     ToolResultMessage,
 )
 from pi_nb.models.types import TextDelta, ThinkingDelta
-from pi_nb.text import clip, count, one_line, plain, safe_line
+from pi_nb.text import clip, count, one_line, plain, safe_line, visible
 from pi_nb.tokens import Estimate
 
 from .kernel import in_kernel
@@ -37,6 +39,8 @@ from .kernel import in_kernel
 GROWTH = 1.05
 INTERVAL = 0.1
 """Seconds between two updates at least."""
+RATE = 200_000
+"""Characters a second that updates of a long record send at most."""
 SHOWN = 4_000
 """Characters of a tool's output that a cell keeps; the session has what the model saw."""
 
@@ -52,6 +56,15 @@ class Block:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     result: ToolResult | None = None
     done: bool = False
+    _made: tuple[int, str] | None = None
+
+    def markdown(self) -> str:
+        """Its Markdown, made anew only where something came since."""
+        size = len(self.text) + (len(self.result.text) if self.result else 0)
+        key = size * 2 + self.done
+        if self._made is None or self._made[0] != key or not self.done:
+            self._made = (key, _markdown(self))
+        return self._made[1]
 
     @property
     def text(self) -> str:
@@ -143,7 +156,7 @@ class Record:
                 return
 
     def markdown(self, ending: str = "") -> str:
-        parts = [part for block in self.blocks if (part := _markdown(block))]
+        parts = [part for block in self.blocks if (part := block.markdown())]
         return "\n\n".join([*parts, *([ending] if ending else [])])
 
     def plain(self, ending: str = "") -> str:
@@ -155,7 +168,9 @@ def title(name: str, arguments: Mapping[str, Any]) -> str:
     """A call on one line: its name and what it is about."""
     main = arguments.get("command") or arguments.get("path")
     about = main if isinstance(main, str) else ", ".join(map(str, arguments.values()))
-    return one_line(plain(f"{name}: {about}" if about else name), 100)
+    # Spelled out and not applied: the record must not show another command than the one
+    # that ran.
+    return one_line(visible(f"{name}: {about}" if about else name), 100)
 
 
 def _state(block: Block) -> str:
@@ -181,7 +196,7 @@ def _markdown(block: Block) -> str:
     if block.kind == "text":
         return safe_markdown(block.text)
     if block.kind == "note":
-        return str(element("em", block.text))
+        return str(element("em", inert(block.text)))
     if block.kind == "thinking":
         if not block.text.strip():
             return ""
@@ -246,10 +261,17 @@ class LiveCell:
         self._closed = False
         self._sent = 0
         self._next = 0.0
-        if self._kernel and not quiet:
-            # On ipykernel 6 a display from another thread lands in the wrong cell; an
-            # update finds its place by the id. So the first one is made here.
-            self._publish("", "running…", update=False)
+        self._timer: asyncio.TimerHandle | None = None
+        self._begun = False
+
+    def begin(self) -> None:
+        """A run begins; on the thread that runs cells.
+
+        On ipykernel 6 a display from another thread lands in the wrong cell; an update finds
+        its place by the id. So the first one is made here.
+        """
+        if self._kernel and not self._quiet:
+            self._publish("", "running…")
 
     def add(self, event: Event) -> None:
         """Show an event, now or with the next update. On the loop thread."""
@@ -259,11 +281,27 @@ class LiveCell:
         if not self._kernel:
             self._print(event)
             return
+        if not (whole or self.record.size > self._sent * GROWTH):
+            return
+        wait = self._next - time.monotonic()
+        if wait <= 0:
+            self._update()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(wait, self._update)
+
+    def _update(self) -> None:
+        """Send the record as it is now. On the loop thread."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         now = time.monotonic()
-        grown = self.record.size > self._sent * GROWTH
-        if whole or (grown and now >= self._next):
-            self._sent, self._next = self.record.size, now + INTERVAL
-            self._publish(self.record.markdown(), self.record.plain())
+        self._sent = self.record.size
+        markdown, text = self.record.markdown(), self.record.plain()
+        self._publish(markdown, text)
+        # A long record waits longer: what is sent and what it costs the loop stay a share of
+        # the time, however many calls a run makes.
+        took = time.monotonic() - now
+        self._next = now + max(INTERVAL, took * 10, len(markdown) / RATE)
 
     def walk(self, messages: Iterable[AgentMessage], note: str) -> None:
         """Show a stored run instead of a live one."""
@@ -285,8 +323,8 @@ class LiveCell:
         if self._raises and (reason == "error" or (reason == "aborted" and not self._kernel)):
             note = ""
         if not self._quiet and self._kernel:
-            tail = [str(element("em", plain(note)))] if note else []
-            tail += [str(element("sub", footer))] if footer else []
+            tail = [str(element("em", inert(note)))] if note else []
+            tail += [str(element("sub", inert(footer)))] if footer else []
             self._publish(
                 self.record.markdown("\n\n".join(tail)),
                 self.record.plain("\n".join(filter(None, (plain(note), footer)))),
@@ -296,7 +334,7 @@ class LiveCell:
         with self._lock:
             self._closed = True
 
-    def _publish(self, markdown: str, text: str, *, update: bool = True) -> None:
+    def _publish(self, markdown: str, text: str) -> None:
         from IPython.display import publish_display_data
 
         with self._lock:
@@ -305,8 +343,9 @@ class LiveCell:
             publish_display_data(  # type: ignore[no-untyped-call]
                 {"text/markdown": markdown, "text/plain": text},
                 transient={"display_id": self._id},
-                update=update,
+                update=self._begun,
             )
+            self._begun = True
 
     def _print(self, event: Event) -> None:
         """In a terminal text goes out as it comes, and calls when they begin and end."""

@@ -13,7 +13,8 @@ import threading
 from typing import Any
 
 from pi_nb.harness.approval import ApprovalRequest, Decision
-from pi_nb.text import clip, one_line, plain
+from pi_nb.js import dumps
+from pi_nb.text import visible
 
 NO = "The user said no."
 
@@ -97,16 +98,26 @@ def ask_by_input(request: ApprovalRequest) -> Decision:
 
 
 def describe(request: ApprovalRequest) -> str:
-    """What a call would do, for the person who decides. The model's text shows as text."""
+    """What a call would do, for the person who decides: all of it, and exactly.
+
+    Nothing is cut, and what a terminal would obey or hide is spelled out: a decision about
+    other words than those that run would be none.
+    """
     arguments = request.arguments
     main = arguments.get("command") or arguments.get("path")
     lines = [f"{request.tool.name} wants to run."]
     if isinstance(main, str):
-        lines = [f"{request.tool.name}: {clip(plain(main), 1_000)}"]
+        lines = [f"{request.tool.name}: {_exactly(main)}"]
     for name, value in arguments.items():
         if value is not main:
-            lines.append(f"  {plain(name)} = {one_line(plain(str(value)), 200)}")
+            said = value if isinstance(value, str) else dumps(value)
+            lines.append(f"  {visible(name)} = {_exactly(said)}")
     return "\n".join(lines)
+
+
+def _exactly(text: str) -> str:
+    """The text with its line ends, everything else that cannot be seen spelled out."""
+    return "\n  ".join(map(visible, text.split("\n")))
 
 
 class AwaitedCells:

@@ -124,7 +124,7 @@ async def _named(session: Session, name: str) -> None:
 
 
 def _session(file: str | Path | None, cwd: str | Path | None) -> Session:
-    folder = str(Path(cwd).expanduser().resolve()) if cwd is not None else os.getcwd()
+    folder = working_folder() if cwd is None else str(Path(cwd).expanduser().resolve())
     if not Path(folder).is_dir():
         raise PiError("invalid_argument", f"There is no folder {folder} to work in.")
     if file is None:
@@ -137,6 +137,21 @@ def _session(file: str | Path | None, cwd: str | Path | None) -> Session:
             raise PiError("session", f"There is no folder {path.parent} for the session file.")
         return Session.create(path, cwd=folder)
     return Session.open(path)
+
+
+def working_folder() -> str:
+    """The present folder.
+
+    Raises:
+        PiError: `invalid_state`, it was deleted under the process.
+    """
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise PiError(
+            "invalid_state",
+            "The present folder is gone. Go to another one with %cd, or pass cwd=...",
+        ) from None
 
 
 def _folder(session: Session) -> str:

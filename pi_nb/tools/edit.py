@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Annotated, Any
 
@@ -21,6 +22,9 @@ from .write_queue import turn
 # Other names under which models send the two texts of an edit.
 _OLD = ("old", "old_text", "oldText", "old_string", "oldString")
 _NEW = ("new", "new_text", "newText", "new_string", "newString")
+
+LARGEST = 20 * 1024 * 1024
+"""Bytes of a file that is edited at most; it is held in memory several times over."""
 
 
 class Edit(BaseModel):
@@ -43,17 +47,26 @@ def edit_tool(env: ExecutionEnv) -> AgentTool:
             if isinstance(found, Err):
                 return answer(f"Could not edit: {found.error}", is_error=True)
             file = found.value
+            if file.size > LARGEST:
+                return answer(
+                    f"Could not edit: {as_shown(env, file.path)} has {file.size:,} bytes, and at "
+                    f"most {LARGEST:,} are edited. Use bash, for example with sed.",
+                    is_error=True,
+                )
             before = await env.read_text(file.path)
             if isinstance(before, Err):
                 return answer(f"Could not edit: {before.error}", is_error=True)
-            after = replace(before.value, [Replacement(one.old, one.new) for one in edits])
+            wanted = [Replacement(one.old, one.new) for one in edits]
+            # A large text takes its time, and the loop has others to serve.
+            after = await asyncio.to_thread(replace, before.value, wanted)
             name = as_shown(env, file.path)
             if isinstance(after, Err):
                 return answer(f"{name} was not changed.\n{after.error}", is_error=True)
             written = await env.write_text(file.path, after.value)
             if isinstance(written, Err):
                 return answer(f"Could not edit: {written.error}", is_error=True)
-        change = change_of(env.resolve(file.path), before.value, after.value)
+        shown = env.resolve(file.path)
+        change = await asyncio.to_thread(change_of, shown, before.value, after.value)
         places = count(len(edits), "place")
         return answer(f"Changed {name} in {places}.", details=change.to_wire())
 

@@ -542,3 +542,21 @@ async def test_a_kernel_that_dies_in_the_middle_of_an_answer_keeps_the_question(
         assert _said(session) == [("user", "remember me")]
         harness = AgentHarness(ScriptedModel(["I do."]), session=session)
         assert (await harness.prompt("still there?")).text == "I do."
+
+
+async def test_after_a_move_to_an_equally_long_history_the_new_branch_is_sent() -> None:
+    """What was paired for one branch must not be sent for another one of the same length."""
+    model = ScriptedModel(lambda request: "Yes.")
+    harness = AgentHarness(model)
+    await harness.prompt("one")
+    await harness.prompt("two")
+    await harness.navigate(harness.session.branch_ids()[2])
+
+    await harness.prompt("zwei")
+    await harness.prompt("three")
+
+    texts = [m.content[0].text for m in model.requests[-1].messages if m.role == "user"]
+    assert texts == ["one", "zwei", "three"]
+    await harness.navigate(harness.session.branch_ids()[0])
+    await harness.prompt("eins")
+    assert [m.content[0].text for m in model.requests[-1].messages] == ["eins"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import pytest
@@ -156,3 +157,11 @@ def test_arguments_that_nest_without_end_harm_nobody() -> None:
 
 def test_ids_that_are_made_here_are_never_the_same() -> None:
     assert len({new_call_id() for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize("wrong", [[1], [], [{"p": 1}]])
+def test_arguments_that_are_a_list_are_text_that_is_no_object(wrong: Any) -> None:
+    """L-05: as nothing at all the call would run without its arguments."""
+    ((_, _, text),) = assemble(piece(wrong, index=0, id="a", name="read"))
+
+    assert text == json.dumps(wrong, separators=(",", ":"))

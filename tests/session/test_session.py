@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -489,3 +490,30 @@ async def test_metadata_that_json_cannot_hold_is_refused(tmp_path: Path) -> None
 
     assert refused.value.code == "invalid_argument"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_append_is_on_the_disk_before_it_is_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    sync = os.fsync
+
+    def recorded(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        sync(descriptor)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("needs /proc to tell which file was synced")
+    monkeypatch.setattr(os, "fsync", recorded)
+    path = (tmp_path / "s.jsonl").resolve()
+
+    with Session.create(path, cwd=tmp_path) as session:
+        assert str(path.parent) in synced, "the file's name is on the disk too"
+        for number in range(3):
+            before = synced.count(str(path))
+            session.append_sync(MessageEntry(message=user(f"{number}")))
+            assert synced.count(str(path)) == before + 1
+    with Session.create(tmp_path / "f.jsonl", cwd=tmp_path, durability="flush") as session:
+        before = len(synced)
+        session.append_sync(MessageEntry(message=user("x")))
+        assert len(synced) == before

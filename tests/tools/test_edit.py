@@ -179,3 +179,15 @@ async def test_the_exact_name_wins_and_of_several_alike_none(
     assert (await call(read_tool(env), path="a b")).text == "plain"
     (tmp_path / "a b").unlink()
     assert (await call(read_tool(env), path="a b")).is_error
+
+
+async def test_a_file_of_gigabytes_is_refused_before_it_is_read(
+    env: LocalEnv, call: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "huge.bin").touch()
+    os.truncate(tmp_path / "huge.bin", 3 * 1024**3)
+
+    result = await call(edit_tool(env), path="huge.bin", edits=[{"old": "a", "new": "b"}])
+
+    assert result.is_error
+    assert "at most 20,971,520" in result.text
