@@ -9,29 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pi_nb import background
 from pi_nb.background import Run, RunAborted, drive, drive_blocking
-from pi_nb.env.types import ExecutionEnv
 from pi_nb.harness.approval import ApprovalRequest, Decision
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.harness.operations import Recovered
-from pi_nb.harness.requests import SentRequest
 from pi_nb.harness.steps import Gate, Step, SteppedRun
 from pi_nb.harness.turn import (
     AbortResult,
-    NavigateResult,
     TurnResult,
 )
-from pi_nb.loop.types import AgentTool
 from pi_nb.messages import ImageContent
-from pi_nb.models.types import ChatModel, Model
 from pi_nb.result import PiError
-from pi_nb.session.entries import Entry
-from pi_nb.session.outline import Outline
-from pi_nb.session.session import Session
 from pi_nb.text import count, one_line
 from pi_nb.tokens import context_size
 
@@ -39,13 +33,14 @@ from . import current
 from .cells import Cell, Cells, Walked
 from .display import LiveCell, footer
 from .kernel import ask_by_input, can_ask, cell_id, in_cell, on_main_thread
-from .model_choice import NoModel, chat_model, no_model
-from .status import Rows, Status, audit
+from .model_choice import NoModel, no_model
+from .running import BackgroundRun
+from .settings import AgentSettings
 
 T = TypeVar("T")
 
 
-class Agent:
+class Agent(AgentSettings):
     """A conversation with a model that may use tools, written to a session file.
 
     Made by `pi_nb.agent(...)`. `agent.last` is the last result, `agent.session` the tree,
@@ -62,58 +57,11 @@ class Agent:
         self._cells = Cells(harness)
         self._run: Run[Any] | None = None
         self._stepped: SteppedRun | None = None
+        self._starting = threading.Lock()
         self._can_ask = False
         harness.approval.asker = self._ask
 
     # --- what it is -------------------------------------------------------------------
-
-    @property
-    def session(self) -> Session:
-        return self.harness.session
-
-    @property
-    def env(self) -> ExecutionEnv | None:
-        return self.harness.env
-
-    @property
-    def model(self) -> Model:
-        return self.harness.model.model
-
-    @property
-    def tools(self) -> tuple[AgentTool, ...]:
-        return self.harness.tools
-
-    @property
-    def requests(self) -> Sequence[SentRequest]:
-        """The last requests as they were sent, the newest last: `agent.requests[-1]`."""
-        return self.harness.requests
-
-    def audit(self) -> Rows:
-        """Every tool call on the present branch: what it was, who let it run, what came of it."""
-        return audit(self.session, self.harness.lane)
-
-    def outline(self) -> Outline:
-        """The session's tree as text and HTML."""
-        return self.session.outline()
-
-    def status(self) -> Status:
-        """Where it stands: session, model, size of the context, tools, approvals."""
-        items = self.session.context(self.harness.lane).items
-        approve = self.harness.approval.approve
-        return Status(
-            session=str(self.session.path or "in memory"),
-            name=self.session.name,
-            cwd=self.env.cwd if self.env else "",
-            model=self.model,
-            thinking_level=self.harness.thinking_level,
-            tools=self.harness.active_tools,
-            approve=approve if isinstance(approve, str) else "by a function",
-            messages=len(items),
-            recovered=str(self.recovered) if self.recovered else "",
-            context=context_size([item.message for item in items]),
-            used=self.session.context(self.harness.lane).model,
-            phase=self.harness.phase,
-        )
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else self.harness.phase
@@ -143,11 +91,10 @@ class Agent:
             RunAborted: the cell was interrupted; what had arrived is in the session.
             PiError: `busy`; `invalid_state`: no model, or the agent is closed.
         """
-        live, run = self._start(text, images, show, cell)
         # In a kernel a cancellation is the user's interrupt; elsewhere it is the caller's.
-        with self._watched(live, run):
-            await drive(run, RunAborted if in_cell() else asyncio.CancelledError)
-        return run.outcome()
+        with self._watched(show) as watch:
+            run = self._start(text, images, watch, cell)
+            return await drive(run, RunAborted if in_cell() else asyncio.CancelledError)
 
     def prompt_sync(
         self,
@@ -162,10 +109,43 @@ class Agent:
         Raises:
             As `prompt`.
         """
-        live, run = self._start(text, images, show, cell)
-        with self._watched(live, run):
-            drive_blocking(run)
-        return run.outcome()
+        with self._watched(show) as watch:
+            return drive_blocking(lambda: self._start(text, images, watch, cell))
+
+    def start(
+        self,
+        text: str,
+        images: Sequence[ImageContent] = (),
+        *,
+        show: bool | LiveCell = True,
+        cell: Cell | None = None,
+    ) -> BackgroundRun:
+        """Ask, and return at once: the run goes on while other cells run.
+
+        Its output goes on in the cell that started it. Approvals are by policy: what has to
+        be asked for is denied. Jobs for the main thread wait for a cell that waits for the run.
+
+        Raises:
+            PiError: as `prompt`.
+        """
+        watch = _Watch(show if isinstance(show, LiveCell) else LiveCell(quiet=not show))
+        return BackgroundRun(self.harness, self._start(text, images, watch, cell, alone=True))
+
+    def steer(self, text: str, images: Sequence[ImageContent] = ()) -> None:
+        """Put a message in before the next request of what runs; see also `follow_up`.
+
+        Raises:
+            PiError: `invalid_state`, nothing runs.
+        """
+        background.call(self.harness.steer(text, images))
+
+    def follow_up(self, text: str, images: Sequence[ImageContent] = ()) -> None:
+        """Put a message in when what runs has nothing left to do.
+
+        Raises:
+            PiError: `invalid_state`, nothing runs.
+        """
+        background.call(self.harness.follow_up(text, images))
 
     def enter(self, cell: Cell, *, fresh: bool = False) -> Walked | str:
         """Go to where a cell begins; what was asked there before is walked, not asked again.
@@ -196,41 +176,61 @@ class Agent:
         self,
         text: str,
         images: Sequence[ImageContent],
-        show: bool | LiveCell,
+        watch: _Watch,
         cell: Cell | None,
-    ) -> tuple[LiveCell, Run[TurnResult]]:
+        *,
+        alone: bool = False,
+    ) -> Run[TurnResult]:
+        """
+        Args:
+            alone: No cell waits for it, to ask the user or to leave its display.
+        """
         _check_says_something(text, images)
-        self.check_ready()
-        self.recovered = Recovered()
-        self._can_ask = can_ask() and on_main_thread()
-        live = show if isinstance(show, LiveCell) else LiveCell(quiet=not show)
 
         async def work(_run: Run[TurnResult]) -> TurnResult:
-            leave = self.harness.subscribe(live.add)
+            leave = self.harness.subscribe(watch.live.add)
             try:
                 wire = None if cell is None else cell.to_wire()
-                return await self.harness.prompt(text, images, cell=wire)
+                result = await self.harness.prompt(text, images, cell=wire)
+            except BaseException as error:
+                if alone:
+                    watch.live.finish(str(error) or type(error).__name__)
+                raise
             finally:
                 leave()
+            if alone:
+                self._keep(watch.live, result)
+            return result
 
-        self._run = run = Run(work, self._abort_soon)
-        return live, run
+        with self._starting:  # two threads must not both find it idle
+            self.check_ready()
+            self.recovered = Recovered()
+            self._can_ask = not alone and can_ask() and on_main_thread()
+            watch.live.begin()
+            self._run = watch.run = Run(work, self._abort_soon)
+        return watch.run
 
     @contextlib.contextmanager
-    def _watched(self, live: LiveCell, run: Run[TurnResult]) -> Iterator[None]:
+    def _watched(self, show: bool | LiveCell) -> Iterator[_Watch]:
         """Keep what a run came to, also where the cell was interrupted, and leave its display."""
-        note, footing, reason = "Left behind: it did not stop in time.", "", ""
+        watch = _Watch(show if isinstance(show, LiveCell) else LiveCell(quiet=not show))
         try:
-            yield
+            yield watch
         finally:
-            if run.finished:
-                note = ""
-                with contextlib.suppress(Exception, KeyboardInterrupt):
-                    self.last = result = run.outcome()
-                    note, reason = result.ending, result.message.stop_reason
-                    messages = self.session.context(self.harness.lane).messages
-                    footing = footer(result, context_size(messages))
-            live.finish(note, footing, reason)
+            if (run := watch.run) is not None:
+                run.abort()  # does nothing to one that ended; nobody waits for another
+                note = "" if run.finished else "Left behind: it did not stop in time."
+                try:
+                    self._keep(watch.live, run.outcome())
+                except (Exception, KeyboardInterrupt):
+                    watch.live.finish(note)
+
+    def _keep(self, live: LiveCell, result: TurnResult) -> None:
+        """A run ended: remember what it came to, and leave what stays in its cell."""
+        self.last = result
+        messages = self.session.context(self.harness.lane).messages
+        footing = footer(result, context_size(messages))
+        live.finish(result.ending, footing, result.message.stop_reason)
 
     def _abort_soon(self) -> None:
         """On the loop thread. The harness keeps the task alive until it is settled."""
@@ -312,54 +312,22 @@ class Agent:
         self.last = result = await self.harness.prompt(text, images, gate=gate)
         return result
 
-    # --- moving and settings ----------------------------------------------------------
-
-    def goto(self, where: str | int | Entry) -> NavigateResult:
-        """Move the leaf to an entry: the next prompt branches from there.
-
-        At a user message the leaf goes to before it, and its text comes back for editing.
-
-        Args:
-            where: An entry, its number in the outline, its label, or its id (the beginning
-                or the end of it will do).
-
-        Raises:
-            PiError: `invalid_argument`, nothing or more than one entry fits; `busy`.
-        """
-        self.check_open()
-        entry = where if isinstance(where, Entry) else self.session.find(str(where))
-        return background.call(self.harness.navigate(entry.id))
-
-    def use_model(self, model: ChatModel | str, *, window: int | None = None) -> Model:
-        """Use another model from the next turn on: an object, or a server's address.
-
-        Args:
-            model: A `ChatModel`; `http://host:port`, with `#name` for one of its list; or
-                the name of another model of the present server.
-            window: Tokens of its context window, where the server does not say it right.
-
-        Raises:
-            PiError: `invalid_argument`, with what is wrong and the next step.
-        """
-        self.check_open()
-        chosen = chat_model(model, window, beside=self.model)
-        background.call(self.harness.set_model(chosen))
-        return chosen.model
-
     def close(self) -> None:
         """Abort what runs, and give the session file free. The second call does nothing."""
         if self.closed:
             return
-        self.closed = True
-        if self._stepped is not None and self._stepped.paused:
-            with contextlib.suppress(TimeoutError):
-                background.call(self.harness.abort(), timeout=background.GRACE + 1)
-        if self._run is not None and not self._run.finished:
-            self._run.abort()
-            with contextlib.suppress(TimeoutError):  # what will not stop must not hold the file
-                background.call(self.harness.wait(), timeout=background.GRACE + 1)
-        self.session.close()
-        current.forget(self)
+        try:
+            if self._stepped is not None and self._stepped.paused:
+                with contextlib.suppress(TimeoutError):
+                    background.call(self.harness.abort(), timeout=background.GRACE + 1)
+            if self._run is not None and not self._run.finished:
+                self._run.abort()
+                with contextlib.suppress(TimeoutError):  # what will not stop holds no file
+                    background.call(self.harness.wait(), timeout=background.GRACE + 1)
+        finally:  # also where somebody does not want to wait for it
+            self.closed = True
+            self.session.close()
+            current.forget(self)
 
     def check_ready(self) -> None:
         """Whether a prompt could run now.
@@ -381,7 +349,9 @@ class Agent:
 
     def _check_idle(self) -> None:
         if self._run is not None and not self._run.finished:
-            raise PiError("busy", "This agent is at work. Wait for it, or `agent.abort()`.")
+            raise PiError(
+                "busy", "This agent is at work. Wait for it, `agent.steer(...)`, `agent.abort()`."
+            )
 
     def check_open(self) -> None:
         """Raises:
@@ -399,6 +369,14 @@ class Agent:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@dataclass(slots=True)
+class _Watch:
+    """One prompt while it is waited for: its display, and its run once that has begun."""
+
+    live: LiveCell
+    run: Run[TurnResult] | None = None
 
 
 def _check_says_something(text: object, images: Sequence[ImageContent]) -> None:

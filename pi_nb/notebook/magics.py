@@ -1,7 +1,7 @@
 """`%%agent` and `%agent`: the functions of `agent` from a cell's first line.
 
-    %%agent [-o NAME] [-q]          the cell's body is the prompt, word for word
-    %agent [status|new|open|resume|list|model|goto] ...
+    %%agent [-o NAME] [-q] [-b]     the cell's body is the prompt, word for word
+    %agent [status|new|open|resume|list|model|goto|...] ...
 
 A user's mistake is a `UsageError`: one line that names the next step, and a failed cell. A
 model that fails makes a failed cell too; what had arrived is in the session and shown.
@@ -12,16 +12,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
-import os
-import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
-from traitlets import CaselessStrEnum, Unicode
+from traitlets import CaselessStrEnum, Int, Unicode
 
 from pi_nb.result import PiError
 from pi_nb.session.repo import SessionRepo
@@ -29,10 +28,12 @@ from pi_nb.text import plain, safe_line
 
 from .agent import Agent
 from .cells import Cell, Walked
-from .current import current, make_current
+from .commands import AGENT_COMMANDS
+from .current import agents, current, make_current
 from .display import LiveCell
 from .kernel import AWAITED, MAGIC, AwaitedCells
-from .making import agent
+from .making import RETRY, agent, working_folder
+from .parsing import Command, HelpShown, Parser, tokens
 from .status import Rows, Status
 
 NAME = "agent"
@@ -50,46 +51,13 @@ class ModelFailed(Exception):
         return [str(self)]
 
 
-class _HelpShown(Exception):
-    """`-h` was given; the help is its text."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """argparse for a magic: never exits, errors are `UsageError`, `-h` ends the magic."""
-
-    def __init__(self, prog: str, **kwargs: Any) -> None:
-        super().__init__(
-            prog=prog,
-            add_help=False,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            **kwargs,
-        )
-        self.add_argument("-h", "--help", action="store_true", help="show this help")
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog}: {message}. See `{self.prog} -h`.")
-
-    def read(self, line: str) -> argparse.Namespace:
-        """The options of a line.
-
-        Raises:
-            UsageError: they do not fit.
-            _HelpShown: help was asked for.
-        """
-        try:
-            words = shlex.split(line)
-        except ValueError as error:
-            self.error(str(error).lower())
-        if "-h" in words or "--help" in words:
-            raise _HelpShown(self.format_help())
-        return self.parse_args(words)
-
-
-def _cell_parser() -> _Parser:
-    parser = _Parser("%%agent", description="Ask the agent; the cell's body is the prompt.")
+def _cell_parser() -> Parser:
+    parser = Parser("%%agent", description="Ask the agent; the cell's body is the prompt.")
     parser.add_argument("-o", "--out", metavar="NAME", help="bind the result to this name")
     parser.add_argument("--fresh", action="store_true", help="ask also where this was asked before")
+    parser.add_argument(
+        "-b", "--background", action="store_true", help="return at once; -o binds the run itself"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="show nothing in the cell")
     return parser
 
@@ -105,6 +73,13 @@ class PiMagics(Magics):
         ("ask", "allow", "deny"),
         default_value="ask",
         help="For tools that change things in new agents: ask, allow or deny.",
+    ).tag(config=True)
+
+    session_dir = Unicode(
+        "", help="Where new sessions go; empty: PI_NB_SESSION_DIR, else ~/.pi_nb/sessions."
+    ).tag(config=True)
+    retry_attempts = Int(
+        RETRY.attempts, min=1, help="How often a request is made at most, in new agents."
     ).tag(config=True)
 
     # --- %%agent ----------------------------------------------------------------------
@@ -141,7 +116,7 @@ class PiMagics(Magics):
         parser = _cell_parser()
         try:
             options = parser.read(line)
-        except _HelpShown as shown:
+        except HelpShown as shown:
             print(shown)
             return None
         if options.out is not None and not options.out.isidentifier():
@@ -153,17 +128,22 @@ class PiMagics(Magics):
             asked.check_ready()
         return asked, options
 
-    @staticmethod
     def _entered(
-        asked: Agent, text: str, live: LiveCell, options: argparse.Namespace
+        self, asked: Agent, text: str, live: LiveCell, options: argparse.Namespace
     ) -> Cell | None:
-        """The cell, gone to where it begins; None where it was walked, and is shown."""
+        """The cell, gone to where it begins; None where it was walked, and is shown, or
+        goes on in the background."""
         cell = asked.cell(text)
         entered = asked.enter(cell, fresh=options.fresh)
         if isinstance(entered, Walked):
             live.walk(entered.result.messages, entered.note)
             return None
         live.told = entered
+        if options.background:
+            run = asked.start(text, show=live, cell=cell)
+            if options.out:
+                self._namespace[options.out] = run
+            return None
         return cell
 
     @contextlib.contextmanager
@@ -173,7 +153,7 @@ class PiMagics(Magics):
         try:
             yield
         finally:
-            if options.out and asked.last is not before:
+            if options.out and not options.background and asked.last is not before:
                 self._namespace[options.out] = asked.last
 
     @staticmethod
@@ -202,15 +182,17 @@ class PiMagics(Magics):
             hint = f"Did you mean {near[0]!r}?" if near else "A prompt goes into a %%agent cell."
             known = ", ".join(_COMMANDS)
             raise UsageError(f"%agent has no {name!r}. {hint} It has {known}; see `%agent -h`.")
-        parser = _Parser(f"%agent {name or 'status'}", description=command.about)
+        parser = Parser(f"%agent {name or 'status'}", description=command.about)
         command.options(parser)
         try:
             options = parser.read(rest)
-        except _HelpShown as shown:
+        except HelpShown as shown:
             print(shown)
             return None
         with _as_usage_errors():
-            return command.run(self, options)
+            about = self._agent() if name in AGENT_COMMANDS else self
+            answer: Rows | Status | None = command.run(about, options)
+            return answer
 
     def _agent(self) -> Agent:
         """The agent that `agent` names, else the newest one, else a new one bound to `agent`.
@@ -225,9 +207,14 @@ class PiMagics(Magics):
             held.check_open()
             make_current(held)
             return held
-        found = self._former() or agent(model=self.model or None, approve=self.approve)
+        found = self._former() or self._made(model=self.model or None, approve=self.approve)
         self._namespace.setdefault(NAME, found)
         return found
+
+    def _made(self, file: Path | None = None, **settings: Any) -> Agent:
+        """An agent with what `%config PiMagics` says of all of them."""
+        retry = replace(RETRY, attempts=self.retry_attempts)
+        return agent(file, retry=retry, session_dir=self.session_dir or None, **settings)
 
     def _bind(self, made: Agent) -> Agent:
         """What the user asked for by name becomes `agent`, unless that is something else."""
@@ -256,7 +243,7 @@ class PiMagics(Magics):
     def new(self, options: argparse.Namespace) -> Status:
         before = self._former()
         model: Any = options.model or (before.harness.model if before else None) or self.model
-        made = agent(
+        made = self._made(
             model=model or None,
             name=options.name,
             approve=before.harness.approval.approve if before else self.approve,
@@ -270,23 +257,25 @@ class PiMagics(Magics):
         return self._go_on(path)
 
     def resume(self, options: argparse.Namespace) -> Status:
-        repo, here = SessionRepo(), os.getcwd()
+        repo, here = SessionRepo(self.session_dir or None), working_folder()
         if options.session:
             return self._go_on(repo.find(options.session).path)
         if (latest := repo.latest(here)) is None:
             raise UsageError(f"No session yet for {here}. `%agent list --all` shows the others.")
         return self._go_on(latest.path)
 
-    def _go_on(self, path: Path) -> Status:
+    def _go_on(self, path: Path, **settings: Any) -> Status:
         before = self._former()
         model: Any = before.harness.model if before else self.model or None
         approve = before.harness.approval.approve if before else self.approve
-        return self._bind(agent(path, model=model, approve=approve)).status()
+        return self._bind(self._made(path, model=model, approve=approve, **settings)).status()
 
     def list(self, options: argparse.Namespace) -> Rows:
         infos = [
             info
-            for info in SessionRepo().list(None if options.all else os.getcwd())
+            for info in SessionRepo(self.session_dir or None).list(
+                None if options.all else working_folder()
+            )
             if not info.empty
         ]
         rows = [
@@ -297,6 +286,27 @@ class PiMagics(Magics):
         if not rows:
             note = "No sessions for this folder yet. A %%agent cell starts one."
         return Rows(("id", "name", "last message", "folder" if options.all else ""), rows, note)
+
+    def use(self, options: argparse.Namespace) -> Status:
+        held = self._namespace.get(options.agent)
+        if isinstance(held, Agent) and not held.closed:
+            return self._bind(held).status()
+        open_ = [agent for agent in agents() if isinstance(agent, Agent)]
+        fits = [a for a in open_ if options.agent in (a.session.id, a.session.name)]
+        fits = fits or [a for a in open_ if a.session.id.endswith(options.agent)]
+        if len(fits) != 1:
+            known = ", ".join(a.session.name or a.session.id[-12:] for a in open_) or "none"
+            what = f"{len(fits)} open agents fit" if fits else "There is no open agent"
+            raise UsageError(
+                f"%agent use: {what} {options.agent!r}. Open: {plain(known)}. A closed session "
+                "is for `%agent resume`."
+            )
+        return self._bind(fits[0]).status()
+
+    def fork(self, options: argparse.Namespace) -> Status:
+        asked = self._agent()
+        made = asked.fork(options.entry, name=options.name, session_dir=self.session_dir or None)
+        return self._go_on(made, tools=asked.tools)
 
     def model_(self, options: argparse.Namespace) -> Status:
         asked = self._agent()
@@ -315,16 +325,6 @@ class PiMagics(Magics):
         return Rows(("", ""), rows, where)
 
 
-def _tokens(text: str) -> int:
-    try:
-        number = int(text.replace(",", ""))
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"a window is a whole number of tokens, not {text!r}")
-    return number
-
-
 def _when(millis: int) -> str:
     return datetime.fromtimestamp(millis / 1000).strftime("%Y-%m-%d %H:%M")
 
@@ -340,54 +340,36 @@ class _as_usage_errors:
             raise UsageError(plain(error.message)) from None
 
 
-class _Command:
-    """One subcommand of `%agent`: its help, its options, what it does."""
-
-    def __init__(
-        self,
-        about: str,
-        run: Callable[[PiMagics, argparse.Namespace], Rows | Status],
-        *arguments: tuple[Sequence[str], dict[str, Any]],
-    ) -> None:
-        self.about = about
-        self.run = run
-        self._arguments = arguments
-
-    def options(self, parser: argparse.ArgumentParser) -> None:
-        for names, settings in self._arguments:
-            parser.add_argument(*names, **settings)
-
-
-_COMMANDS: dict[str, _Command] = {
-    "status": _Command("where the agent stands: session, model, context", PiMagics.status),
-    "new": _Command(
+_COMMANDS: dict[str, Command] = {
+    "status": Command("where the agent stands: session, model, context", PiMagics.status),
+    "new": Command(
         "start a new session, with the same model",
         PiMagics.new,
         (("--name",), {"help": "a name for the session"}),
         (("--model",), {"help": "a server's address"}),
     ),
-    "open": _Command(
+    "open": Command(
         "go on with a session file",
         PiMagics.open,
         (("file",), {"metavar": "FILE"}),
     ),
-    "resume": _Command(
+    "resume": Command(
         "go on with the latest session of this folder, or with the named one",
         PiMagics.resume,
         (("session",), {"nargs": "?", "metavar": "SESSION", "help": "id, its beginning, or name"}),
     ),
-    "list": _Command(
+    "list": Command(
         "the sessions of this folder",
         PiMagics.list,
         (("--all",), {"action": "store_true", "help": "of every folder"}),
     ),
-    "model": _Command(
+    "model": Command(
         "show the model, or use another: http://host:port, with #name for one of its list",
         PiMagics.model_,
         (("model",), {"nargs": "?", "metavar": "MODEL"}),
-        (("--window",), {"type": _tokens, "help": "tokens of its context window"}),
+        (("--window",), {"type": tokens, "help": "tokens of its context window"}),
     ),
-    "goto": _Command(
+    "goto": Command(
         "go to an entry of the session: the next prompt branches from there",
         PiMagics.goto,
         (
@@ -395,12 +377,24 @@ _COMMANDS: dict[str, _Command] = {
             {"metavar": "ENTRY", "help": "its number in the outline, its label, or its id"},
         ),
     ),
+    "use": Command(
+        "use another open agent",
+        PiMagics.use,
+        (("agent",), {"metavar": "AGENT", "help": "a variable, a session's name, its id's end"}),
+    ),
+    "fork": Command(
+        "go on in a new session that holds this branch, up to an entry",
+        PiMagics.fork,
+        (("entry",), {"nargs": "?", "metavar": "ENTRY", "help": "the leaf where none is named"}),
+        (("--name",), {"help": "a name for the new session"}),
+    ),
+    **AGENT_COMMANDS,
 }
 
 _HELP = "\n".join(
     [
-        "%agent [COMMAND]                  look at the agent, or change it",
-        "%%agent [-o NAME] [-q] [--fresh]  ask it; the cell's body is the prompt",
+        "%agent [COMMAND]                       look at the agent, or change it",
+        "%%agent [-o NAME] [-q] [-b] [--fresh]  ask it; the cell's body is the prompt",
         "",
         *(f"  %agent {name:<8} {command.about}" for name, command in _COMMANDS.items()),
         "",

@@ -45,6 +45,7 @@ def agent(
     retry: RetryPolicy | None = RETRY,
     limits: Limits | None = None,
     at: Literal["leaf", "root"] = "leaf",
+    session_dir: str | Path | None = None,
 ) -> Agent:
     """Make an agent and make it the magics' current one.
 
@@ -63,6 +64,7 @@ def agent(
         limits: Where a run ends with reason `budget`.
         at: `root` begins a pass over a notebook: the leaf goes to before the first entry, and
             cells that ask what was asked there before are answered from the session.
+        session_dir: Where a new session goes, instead of `PI_NB_SESSION_DIR`.
 
     Raises:
         PiError: `session`: no session, or somebody else has it; `invalid_argument`.
@@ -71,7 +73,7 @@ def agent(
     Approval(approve)
     own = None if tools is None else _checked(tools)
     chosen = chat_model(model, window)
-    session = _session(file, cwd)
+    session = _session(file, cwd, session_dir)
     try:
         env = LocalEnv(cwd if cwd is not None else _folder(session))
         harness: AgentHarness
@@ -123,12 +125,14 @@ async def _named(session: Session, name: str) -> None:
     await session.set_name(name)
 
 
-def _session(file: str | Path | None, cwd: str | Path | None) -> Session:
+def _session(
+    file: str | Path | None, cwd: str | Path | None, session_dir: str | Path | None
+) -> Session:
     folder = working_folder() if cwd is None else str(Path(cwd).expanduser().resolve())
     if not Path(folder).is_dir():
         raise PiError("invalid_argument", f"There is no folder {folder} to work in.")
     if file is None:
-        return SessionRepo().create(folder)
+        return SessionRepo(session_dir).create(folder)
     path = Path(file).expanduser().resolve()
     for other in current.on_file(path):  # one agent a file: the former one ends
         other.close()

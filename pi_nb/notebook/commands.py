@@ -1,0 +1,78 @@
+"""Subcommands of `%agent` that are one function of the agent each."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from pi_nb.models.types import THINKING_LEVELS
+from pi_nb.text import safe_line
+
+from .agent import Agent
+from .kernel_tools import python_tool
+from .parsing import Command
+from .status import Rows, Status
+
+
+def _label(asked: Agent, options: argparse.Namespace) -> Rows:
+    if options.text is None:
+        rows = [(label, entry[-8:]) for entry, label in asked.session.labels.items()]
+        return Rows(("label", "entry"), rows, "" if rows else "No labels yet.")
+    entry = asked.label(options.text, options.entry)
+    said = f"labelled {options.text}" if options.text.strip() else "no longer labelled"
+    return Rows(("", ""), [], f"{entry.id[-8:]} is {safe_line(said)}.")
+
+
+def _thinking(asked: Agent, options: argparse.Namespace) -> Status:
+    if options.level:
+        asked.use_thinking(options.level)
+    return asked.status()
+
+
+def _tools(asked: Agent, options: argparse.Namespace) -> Rows:
+    registered = {tool.name for tool in asked.tools}
+    if "python" in (options.on or ()) and "python" not in registered:
+        asked.add_tool(python_tool())
+    asked.use_tools(on=options.on or (), off=options.off or ())
+    active = asked.harness.active_tools
+    rows = [
+        (tool.name, "on" if tool.name in active else "off", "yes" if tool.changes else "")
+        for tool in asked.tools
+    ]
+    note = "" if "python" in registered else "`%agent tools --on python` adds the python tool."
+    return Rows(("tool", "offered", "asks first"), rows, note)
+
+
+def _doctor(asked: Agent, _options: argparse.Namespace) -> Rows:
+    return asked.doctor()
+
+
+def _export(asked: Agent, options: argparse.Namespace) -> Rows:
+    return Rows(("", ""), [], f"The branch is in {asked.export(options.file)}.")
+
+
+AGENT_COMMANDS: Mapping[str, Command] = {
+    "label": Command(
+        "label an entry, so that `goto` finds it; without words, the labels",
+        _label,
+        (("text",), {"nargs": "?", "metavar": "LABEL", "help": "'' takes it away"}),
+        (("entry",), {"nargs": "?", "metavar": "ENTRY", "help": "the leaf where none is named"}),
+    ),
+    "thinking": Command(
+        "show or change how much the model thinks",
+        _thinking,
+        (("level",), {"nargs": "?", "choices": THINKING_LEVELS, "metavar": "LEVEL"}),
+    ),
+    "tools": Command(
+        "the tools; offer some, or no longer",
+        _tools,
+        (("--on",), {"nargs": "+", "metavar": "TOOL"}),
+        (("--off",), {"nargs": "+", "metavar": "TOOL"}),
+    ),
+    "doctor": Command("look at kernel, versions, session file and model server", _doctor),
+    "export": Command(
+        "write the branch as Markdown",
+        _export,
+        (("file",), {"metavar": "FILE.md"}),
+    ),
+}

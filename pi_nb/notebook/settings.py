@@ -1,0 +1,262 @@
+"""What can be looked at and changed of an agent without asking its model anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pi_nb import background
+from pi_nb.env.types import ExecutionEnv
+from pi_nb.harness.harness import AgentHarness
+from pi_nb.harness.operations import Recovered
+from pi_nb.harness.requests import SentRequest
+from pi_nb.harness.turn import NavigateResult
+from pi_nb.html import safe_markdown
+from pi_nb.loop.types import AgentTool
+from pi_nb.messages import AgentMessage, UserMessage, text_of
+from pi_nb.models.types import ChatModel, Model, ThinkingLevel
+from pi_nb.result import PiError
+from pi_nb.session.entries import Entry
+from pi_nb.session.fork import fork_session
+from pi_nb.session.outline import Outline
+from pi_nb.session.repo import SessionRepo
+from pi_nb.session.session import Session
+from pi_nb.tokens import context_size
+
+from .display import Record
+from .doctor import examine
+from .model_choice import chat_model
+from .status import Rows, Status, audit
+
+
+class AgentSettings:
+    """The part of an `Agent` that needs no run. Every method may be called from any thread
+    but the loop's."""
+
+    harness: AgentHarness
+    recovered: Recovered
+
+    def check_open(self) -> None:
+        """Raises:
+        PiError: `invalid_state`, it was closed.
+        """
+        raise NotImplementedError
+
+    # --- what it is -------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session:
+        return self.harness.session
+
+    @property
+    def env(self) -> ExecutionEnv | None:
+        return self.harness.env
+
+    @property
+    def model(self) -> Model:
+        return self.harness.model.model
+
+    @property
+    def tools(self) -> tuple[AgentTool, ...]:
+        return self.harness.tools
+
+    @property
+    def requests(self) -> Sequence[SentRequest]:
+        """The last requests as they were sent, the newest last: `agent.requests[-1]`."""
+        return self.harness.requests
+
+    @property
+    def lanes(self) -> Mapping[str, str | None]:
+        """The session's lanes and the leaf of each."""
+        return self.session.lanes
+
+    def audit(self) -> Rows:
+        """Every tool call on the present branch: what it was, who let it run, what came of it."""
+        return audit(self.session, self.harness.lane)
+
+    def outline(self) -> Outline:
+        """The session's tree as text and HTML."""
+        return self.session.outline()
+
+    def status(self) -> Status:
+        """Where it stands: session, model, size of the context, tools, approvals."""
+        items = self.session.context(self.harness.lane).items
+        approve = self.harness.approval.approve
+        return Status(
+            session=str(self.session.path or "in memory"),
+            name=self.session.name,
+            cwd=self.env.cwd if self.env else "",
+            model=self.model,
+            thinking_level=self.harness.thinking_level,
+            tools=self.harness.active_tools,
+            approve=approve if isinstance(approve, str) else "by a function",
+            messages=len(items),
+            recovered=str(self.recovered) if self.recovered else "",
+            context=context_size([item.message for item in items]),
+            used=self.session.context(self.harness.lane).model,
+            phase=self.harness.phase,
+        )
+
+    def doctor(self) -> Rows:
+        """What may be wrong, looked at: kernel, versions, lock, session, model server.
+
+        The server is asked for its list, without any key.
+        """
+        return examine(self.harness)
+
+    def markdown(self) -> str:
+        """The present branch as Markdown: what was asked and answered, and the calls."""
+        parts: list[str] = []
+        answers: list[AgentMessage] = []
+        for message in self.session.context(self.harness.lane).messages:
+            if isinstance(message, UserMessage):
+                parts += [Record.of(answers).markdown(), _asked(message)]
+                answers = []
+            else:
+                answers.append(message)
+        parts.append(Record.of(answers).markdown())
+        return "\n\n".join(filter(None, parts)) + "\n"
+
+    def export(self, file: str | Path) -> Path:
+        """Write `markdown()` to a file that is not there yet.
+
+        Raises:
+            PiError: `invalid_argument`, the file is there already, or cannot be written.
+        """
+        path = Path(file).expanduser()
+        try:
+            with path.open("x", encoding="utf-8") as out:
+                out.write(self.markdown())
+        except FileExistsError:
+            raise PiError("invalid_argument", f"{path} is there already.") from None
+        except OSError as error:
+            raise PiError("invalid_argument", f"{path}: {error.strerror or error}") from None
+        return path
+
+    # --- moving and settings ----------------------------------------------------------
+
+    def find(self, where: str | int | Entry) -> Entry:
+        """An entry by itself, its number in the outline, its label, or its id.
+
+        Raises:
+            PiError: `invalid_argument`, nothing or more than one entry fits.
+        """
+        return where if isinstance(where, Entry) else self.session.find(str(where))
+
+    def goto(self, where: str | int | Entry) -> NavigateResult:
+        """Move the leaf to an entry: the next prompt branches from there.
+
+        At a user message the leaf goes to before it, and its text comes back for editing.
+
+        Args:
+            where: An entry, its number in the outline, its label, or its id (the beginning
+                or the end of it will do).
+
+        Raises:
+            PiError: `invalid_argument`, nothing or more than one entry fits; `busy`.
+        """
+        self.check_open()
+        return background.call(self.harness.navigate(self.find(where).id))
+
+    def label(self, text: str | None, where: str | int | Entry | None = None) -> Entry:
+        """Label an entry, the leaf where none is named; no text takes the label away.
+
+        Raises:
+            PiError: `invalid_argument`, there is no such entry.
+        """
+        self.check_open()
+        target = self.harness.leaf if where is None else self.find(where).id
+        if target is None:
+            raise PiError("invalid_argument", "There is nothing to label yet.")
+        background.call(self.session.set_label(target, text))
+        return self.session.entry(target)
+
+    def fork(
+        self,
+        where: str | int | Entry | None = None,
+        *,
+        name: str | None = None,
+        session_dir: str | Path | None = None,
+    ) -> Path:
+        """Write the branch up to an entry, the leaf where none is named, into a new session.
+
+        Args:
+            session_dir: Where it goes, instead of `PI_NB_SESSION_DIR`.
+
+        Returns:
+            Its file, for `pi_nb.agent(...)`. This agent stays where it is.
+
+        Raises:
+            PiError: `invalid_argument`, there is no such entry; `session`.
+        """
+        self.check_open()
+        leaf = self.harness.leaf if where is None else self.find(where).id
+        repo = SessionRepo(session_dir)
+        made = background.call(fork_session(self.session, leaf, repo=repo, name=name))
+        path = made.path
+        made.close()
+        assert path is not None, "a repo gives files"
+        return path
+
+    def use_model(self, model: ChatModel | str, *, window: int | None = None) -> Model:
+        """Use another model from the next turn on: an object, or a server's address.
+
+        Args:
+            model: A `ChatModel`; `http://host:port`, with `#name` for one of its list; or
+                the name of another model of the present server.
+            window: Tokens of its context window, where the server does not say it right.
+
+        Raises:
+            PiError: `invalid_argument`, with what is wrong and the next step.
+        """
+        self.check_open()
+        chosen = chat_model(model, window, beside=self.model)
+        background.call(self.harness.set_model(chosen))
+        return chosen.model
+
+    def use_thinking(self, level: ThinkingLevel) -> None:
+        """Another thinking level, from the next turn on.
+
+        Raises:
+            PiError: `invalid_argument`, there is no such level.
+        """
+        self.check_open()
+        background.call(self.harness.set_thinking_level(level))
+
+    def use_tools(self, *, on: Sequence[str] = (), off: Sequence[str] = ()) -> None:
+        """Offer these tools to the model from the next turn on, and those no longer.
+
+        Raises:
+            PiError: `invalid_argument`, there is no such tool.
+        """
+        self.check_open()
+        names = [tool.name for tool in self.tools]
+        if unknown := [name for name in (*on, *off) if name not in names]:
+            raise PiError(
+                "invalid_argument",
+                f"No tool named {', '.join(unknown)}. Tools: {', '.join(names) or 'none'}.",
+            )
+        active = ({*self.harness.active_tools} | {*on}) - {*off}
+        background.call(self.harness.set_active_tools([name for name in names if name in active]))
+
+    def add_tool(self, tool: AgentTool) -> None:
+        """One more tool, offered from the next turn on; one of that name is replaced.
+
+        Raises:
+            PiError: `invalid_state`, the agent is closed.
+        """
+        self.check_open()
+        active = [*self.harness.active_tools]
+        others = [other for other in self.tools if other.name != tool.name]
+
+        async def add() -> None:
+            await self.harness.set_tools([*others, tool])
+            await self.harness.set_active_tools([*(n for n in active if n != tool.name), tool.name])
+
+        background.call(add())
+
+
+def _asked(message: UserMessage) -> str:
+    """A prompt as a quotation."""
+    lines = safe_markdown(text_of(message.content)).split("\n")
+    return "\n".join(f"> {line}".rstrip() for line in lines)

@@ -1,0 +1,199 @@
+"""`%agent` beyond status and model, and runs in the background, in a real kernel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import pytest
+from kernels import LiveKernel, messages
+
+pytestmark = pytest.mark.slow
+
+TWO = 'agent = pi_nb.agent(model=ScriptedModel(["One.", "Two.", "Three."]), name="first")'
+HELD = """
+import threading
+gate, asked = threading.Event(), threading.Event()
+async def held(request):
+    import asyncio
+    asked.set()
+    while not gate.is_set(): await asyncio.sleep(0.01)
+    return "Came late."
+"""
+
+
+def _shown(kernel: LiveKernel, seen: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The first display, of whatever cell, in which something is seen."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            message = kernel.client.get_iopub_msg(timeout=1)
+        except Empty:
+            continue
+        content: dict[str, Any] = message["content"]
+        if message["msg_type"] == "update_display_data" and seen(content):
+            return content
+    raise AssertionError("it was not shown")
+
+
+# --- in the background ----------------------------------------------------------------------
+
+
+def test_a_run_in_the_background_lets_cells_run_and_shows_itself_where_it_began(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    """J-04."""
+    kernel.good(HELD + "agent = pi_nb.agent(model=ScriptedModel([held]))")
+
+    started = kernel.good("%%agent --background -o run\nx")
+    other = kernel.good("asked.wait(10); print(run.done, run)\ngate.set()")
+
+    assert other.stdout == "False BackgroundRun(turn)\n"
+    (place,) = started.displays
+    shown = _shown(kernel, lambda c: "Came late." in c["data"]["text/plain"])
+    assert shown["transient"]["display_id"] == place
+    assert kernel.good("print((await run).text, agent.last is run.result(), run.done)").stdout == (
+        "Came late. True True\n"
+    )
+
+
+def test_a_second_run_at_once_is_busy_and_the_first_is_steered_and_followed(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    kernel.good(HELD + "agent = pi_nb.agent(model=ScriptedModel([held, 'Then.', 'Last.']))")
+    kernel.good("run = agent.start('x', show=False)\nasked.wait(10)")
+
+    busy = kernel.run("%%agent\nmore")
+    kernel.good("agent.follow_up('and last')\nrun.steer('rather so')\ngate.set()\nrun.result();")
+
+    assert busy.ename == "UsageError"
+    assert "at work" in busy.evalue
+    said = [m["content"][0]["text"] for m in messages(tmp_path)]
+    assert said == ["x", "Came late.", "rather so", "Then.", "and last", "Last."]
+
+
+def test_a_run_in_the_background_is_aborted_from_another_cell(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    kernel.good(HELD + "agent = pi_nb.agent(model=ScriptedModel([held, 'Fresh.']))")
+    kernel.good("run = agent.start('x')\nasked.wait(10)")
+
+    kernel.good("agent.abort()\nassert run.done")
+
+    assert messages(tmp_path)[-1]["stopReason"] == "aborted"
+    assert "Fresh." in kernel.good("%%agent\nand now?").markdown
+
+
+def test_in_the_background_what_has_to_be_asked_for_is_denied(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    touches = 'reply(call("bash", command="touch made"))'
+    kernel.good(f"agent = pi_nb.agent(model=ScriptedModel([{touches}, 'Well.']))")
+
+    kernel.run("agent.start('x').result()", allow_stdin=True)
+
+    assert not (tmp_path / "made").exists()
+    assert "nobody can be asked" in messages(tmp_path)[2]["content"][0]["text"]
+
+
+def test_user_code_of_a_run_in_the_background_waits_for_the_cell_that_waits_for_it(
+    kernel: LiveKernel,
+) -> None:
+    code = 'reply(call("python", code="made = True"))'
+    kernel.good(
+        f"agent = pi_nb.agent(model=ScriptedModel([{code}, 'Done.']), approve='allow', "
+        "tools=[pi_nb.python_tool()])\nrun = agent.start('x')"
+    )
+
+    before = kernel.good("import time; time.sleep(0.3)\nprint('made' in globals(), run.done)")
+    after = kernel.good("await run\nprint('made' in globals(), run.done)")
+
+    assert (before.stdout, after.stdout) == ("False False\n", "True True\n")
+
+
+# --- %agent ---------------------------------------------------------------------------------
+
+
+def test_a_fork_holds_the_branch_and_leaves_the_old_session_alone(kernel: LiveKernel) -> None:
+    kernel.good(TWO)
+    kernel.good("%%agent\none")
+    kernel.good("%%agent\ntwo")
+    kernel.good("old = agent")
+
+    kernel.good("%agent fork 2 --name second")
+    kernel.good("%%agent\nrather three")
+
+    told = kernel.good(
+        "print([e.message.role for e in agent.session.branch()], len(old.session),"
+        " agent.session.header.parent_session_id == old.session.id, agent.session.name)"
+    )
+    assert told.stdout == "['user', 'assistant', 'user', 'assistant'] 4 True second\n"
+    assert "old" in kernel.good("%agent use old\nprint('old' if agent is old else 'new')").stdout
+    assert kernel.good("%agent use second\nprint(agent is old)").stdout == "False\n"
+    assert "no open agent" in kernel.run("%agent use nobody").evalue
+
+
+def test_labels_thinking_and_tools_are_changed_and_shown(kernel: LiveKernel) -> None:
+    kernel.good(TWO)
+    kernel.good("%%agent\none")
+
+    kernel.good("%agent label start 1")
+    assert "start" in kernel.good("%agent label").result
+    kernel.good("%agent thinking high")
+    assert "thinking high" in kernel.good("%agent").result
+    tools = kernel.good("%agent tools --on python --off bash").result
+    assert "python  on" in tools
+    assert "bash    off" in tools
+    assert "no tool" in kernel.run("%agent tools --on nothing").evalue.lower()
+    assert kernel.good("print(agent.find('start').message.role)").stdout == "user\n"
+
+
+def test_the_doctor_looks_and_says_what_it_found(kernel: LiveKernel) -> None:
+    kernel.good(TWO)
+
+    found = kernel.good("%agent doctor").result
+
+    assert "Jupyter" in found
+    assert "ipykernel" in found
+    assert "nothing odd" in found
+    assert "in this process" in found
+
+
+def test_a_branch_is_exported_as_markdown_and_no_file_is_written_over(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    kernel.good(TWO)
+    kernel.good("%%agent\nHow <b>many</b>?")
+
+    kernel.good("%agent export out.md")
+
+    text = (tmp_path / "out.md").read_text()
+    assert text.startswith("> How")
+    assert "<b>" not in text
+    assert text.endswith("One.\n")
+    assert "already" in kernel.run("%agent export out.md").evalue
+
+
+@pytest.mark.parametrize(
+    "command", ["use", "fork", "label", "thinking", "tools", "doctor", "export"]
+)
+def test_each_command_has_help_and_makes_nothing_for_it(kernel: LiveKernel, command: str) -> None:
+    shown = kernel.good(f"%agent {command} -h").stdout
+
+    assert f"usage: %agent {command}" in shown
+    assert kernel.good("print('agent' in globals())").stdout == "False\n"
+
+
+def test_config_sets_what_new_agents_are_made_with(kernel: LiveKernel, tmp_path: Path) -> None:
+    kernel.good(f"%config PiMagics.session_dir = {str(tmp_path / 'mine')!r}")
+    kernel.good("%config PiMagics.retry_attempts = 1")
+    try:
+        kernel.good("%agent new --name here")
+        assert list((tmp_path / "mine").rglob("*.jsonl"))
+        assert kernel.good("print(agent.harness.retry.attempts)").stdout == "1\n"
+        assert "retry_attempts" in kernel.good("%config PiMagics").stdout
+    finally:
+        kernel.good("%config PiMagics.session_dir = ''\n%config PiMagics.retry_attempts = 4")
