@@ -29,6 +29,7 @@ from pi_nb.text import plain, safe_line
 from .agent import Agent
 from .cells import Cell, Walked
 from .commands import AGENT_COMMANDS
+from .completion import Completion
 from .current import agents, current, make_current
 from .display import LiveCell
 from .kernel import AWAITED, MAGIC, AwaitedCells
@@ -406,7 +407,7 @@ _HELP = "\n".join(
 
 # --- loading ----------------------------------------------------------------------------------
 
-_loaded: dict[int, tuple[PiMagics, AwaitedCells]] = {}
+_loaded: dict[int, tuple[PiMagics, AwaitedCells, Completion]] = {}
 
 
 def load(ip: Any) -> None:
@@ -417,15 +418,18 @@ def load(ip: Any) -> None:
     ip.register_magics(magics)
     cells = AwaitedCells(ip)
     cells.install()
-    _loaded[id(ip)] = (magics, cells)
+    completion = Completion(ip, _COMMANDS, magics._former)
+    completion.install()
+    _loaded[id(ip)] = (magics, cells, completion)
 
 
 def unload(ip: Any) -> None:
     """Take the magics out of a shell again."""
     if (entry := _loaded.pop(id(ip), None)) is None:
         return
-    magics, cells = entry
+    magics, cells, completion = entry
     cells.uninstall()
+    completion.uninstall()
     manager = ip.magics_manager
     for kind, name in (("cell", MAGIC), ("cell", AWAITED), ("line", MAGIC)):
         manager.magics[kind].pop(name, None)

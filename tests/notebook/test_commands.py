@@ -197,3 +197,32 @@ def test_config_sets_what_new_agents_are_made_with(kernel: LiveKernel, tmp_path:
         assert "retry_attempts" in kernel.good("%config PiMagics").stdout
     finally:
         kernel.good("%config PiMagics.session_dir = ''\n%config PiMagics.retry_attempts = 4")
+
+
+def _offered(kernel: LiveKernel, line: str) -> set[str]:
+    return {
+        str(match).strip()
+        for match in kernel.client.complete(line, reply=True, timeout=10)["content"]["matches"]
+    }
+
+
+def test_tab_offers_commands_levels_tools_labels_ids_and_agents(kernel: LiveKernel) -> None:
+    kernel.good(TWO)
+    kernel.good("%%agent\none")
+    kernel.good("%agent label start 1")
+    leaf = kernel.good("print(agent.harness.leaf[-8:])").stdout.strip()
+
+    assert {"fork", "goto", "doctor", "use"} <= _offered(kernel, "%agent ")
+    assert {"thinking"} <= _offered(kernel, "%agent thi")
+    assert {"high"} <= _offered(kernel, "%agent thinking hi")
+    assert {"bash", "python"} <= _offered(kernel, "%agent tools --on ")
+    assert {"start", leaf} <= _offered(kernel, "%agent goto ")
+    assert {"first"} <= _offered(kernel, "%agent use fi")
+
+
+def test_tab_offers_nothing_of_it_after_the_extension_went(kernel: LiveKernel) -> None:
+    kernel.good("%unload_ext pi_nb")
+    try:
+        assert "doctor" not in _offered(kernel, "%agent do")
+    finally:
+        kernel.good("%load_ext pi_nb")
