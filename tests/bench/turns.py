@@ -196,6 +196,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--prompts", type=int, default=PROMPTS, help="counted, at least 4")
     parser.add_argument("--no-peer", action="store_true", help="ours alone")
     given = parser.parse_args(arguments)
+    if given.prompts < 4:
+        parser.error("a quarter needs a prompt: at least 4")
     missing = "not asked for" if given.no_peer else why_no_peer()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
