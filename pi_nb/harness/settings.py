@@ -16,7 +16,8 @@ from pi_nb.session.session import Session
 
 from .approval import Approval
 from .events import ModelUpdate, ThinkingLevelUpdate, ToolsUpdate
-from .host import State
+from .host import Host, State
+from .operations import Journal
 from .queues import Write
 from .turn import Phase
 
@@ -25,6 +26,7 @@ class Settings:
     """The settings of an `AgentHarness`. Setters belong to its event loop."""
 
     _state: State
+    _host: Host
 
     @property
     def phase(self) -> Phase:
@@ -69,6 +71,27 @@ class Settings:
     def leaf(self) -> str | None:
         """The entry that the next prompt follows; None before the first."""
         return self._state.session.leaf(self._state.lane)
+
+    async def use_lane(self, name: str, *, begin: bool = False) -> None:
+        """Go on in another lane of the session, with the thinking level and the tools that
+        are on record there. The model stays.
+
+        Args:
+            begin: A new lane, which begins at the present leaf.
+
+        Raises:
+            PiError: `busy`; `invalid_argument`, there is no such lane, or it is there already.
+        """
+        if self.phase != "idle":
+            raise PiError("busy", f"The harness is busy ({self.phase}): it stays in its lane.")
+        if begin:
+            await self.session.add_lane(name, self.leaf)
+        state, context = self._state, self.session.context(name)
+        active, level = context.active_tools, context.thinking_level
+        state.lane = name
+        state.thinking_level = next((known for known in THINKING_LEVELS if known == level), "off")
+        state.active = tuple(tool for tool in state.tools if active is None or tool in active)
+        self._host.journal = Journal(self.session, name)
 
     async def set_model(self, model: ChatModel) -> None:
         """Another model, from the next turn on; on record."""
@@ -142,3 +165,11 @@ def by_name(tools: Sequence[AgentTool]) -> dict[str, AgentTool]:
     if len(named) != len(tools):
         raise PiError("invalid_argument", "Two tools share a name.")
     return named
+
+
+def known_level(stored: str) -> ThinkingLevel:
+    """A session may hold a level that this version does not know; then it thinks not."""
+    for level in THINKING_LEVELS:
+        if level == stored:
+            return level
+    return "off"

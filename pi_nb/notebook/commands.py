@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 
 from pi_nb.models.types import THINKING_LEVELS
+from pi_nb.result import PiError
 from pi_nb.text import safe_line
 
 from .agent import Agent
@@ -21,6 +22,19 @@ def _label(asked: Agent, options: argparse.Namespace) -> Rows:
     entry = asked.label(options.text, options.entry)
     said = f"labelled {options.text}" if options.text.strip() else "no longer labelled"
     return Rows(("", ""), [], f"{entry.id[-8:]} is {safe_line(said)}.")
+
+
+def _lane(asked: Agent, options: argparse.Namespace) -> Rows:
+    if options.lane:
+        asked.use_lane(options.lane, begin=options.new)
+    elif options.new:
+        raise PiError("invalid_argument", "A new lane wants a name: `%agent lane NAME --new`.")
+    rows = [
+        (name, leaf[-8:] if leaf else "before the first entry", "here" if here else "")
+        for name, leaf in asked.lanes.items()
+        for here in [name == asked.harness.lane]
+    ]
+    return Rows(("lane", "leaf", ""), rows)
 
 
 def _thinking(asked: Agent, options: argparse.Namespace) -> Status:
@@ -57,6 +71,12 @@ AGENT_COMMANDS: Mapping[str, Command] = {
         _label,
         (("text",), {"nargs": "?", "metavar": "LABEL", "help": "'' takes it away"}),
         (("entry",), {"nargs": "?", "metavar": "ENTRY", "help": "the leaf where none is named"}),
+    ),
+    "lane": Command(
+        "the session's lanes; go on in another one",
+        _lane,
+        (("lane",), {"nargs": "?", "metavar": "NAME"}),
+        (("--new",), {"action": "store_true", "help": "begin it, at the present leaf"}),
     ),
     "thinking": Command(
         "show or change how much the model thinks",

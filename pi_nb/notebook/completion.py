@@ -39,6 +39,8 @@ def candidates(line: str, commands: Iterable[str], found: Agent | None) -> list[
             return [*THINKING_LEVELS]
         case "tools" if found is not None:
             return ["--on", "--off", *dict.fromkeys([*(t.name for t in found.tools), "python"])]
+        case "lane" if found is not None:
+            return [*found.lanes, "--new"]
         case "goto" | "fork" if found is not None:
             return _entries(found)
         case "label" if found is not None:

@@ -45,6 +45,7 @@ def agent(
     retry: RetryPolicy | None = RETRY,
     limits: Limits | None = None,
     at: Literal["leaf", "root"] = "leaf",
+    checkpoints: bool = False,
     session_dir: str | Path | None = None,
 ) -> Agent:
     """Make an agent and make it the magics' current one.
@@ -62,6 +63,7 @@ def agent(
         retry: How often a request that failed is made again, where the failure may pass;
             None: never.
         limits: Where a run ends with reason `budget`.
+        checkpoints: Keep copies of the files that tools write, for `goto(..., files=True)`.
         at: `root` begins a pass over a notebook: the leaf goes to before the first entry, and
             cells that ask what was asked there before are answered from the session.
         session_dir: Where a new session goes, instead of `PI_NB_SESSION_DIR`.
@@ -89,6 +91,7 @@ def agent(
             retry=retry,
             limits=limits,
             approve=approve,
+            checkpoints=checkpoints,
             on_main=lambda job: made[0]._on_main(job),
         )
         result = Agent(harness)

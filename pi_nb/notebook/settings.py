@@ -23,6 +23,7 @@ from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
 from pi_nb.tokens import context_size
 
+from .cells import Cells
 from .display import Record
 from .doctor import examine
 from .model_choice import chat_model
@@ -35,6 +36,7 @@ class AgentSettings:
 
     harness: AgentHarness
     recovered: Recovered
+    _cells: Cells
 
     def check_open(self) -> None:
         """Raises:
@@ -143,7 +145,7 @@ class AgentSettings:
         """
         return where if isinstance(where, Entry) else self.session.find(str(where))
 
-    def goto(self, where: str | int | Entry) -> NavigateResult:
+    def goto(self, where: str | int | Entry, *, files: bool = False) -> NavigateResult:
         """Move the leaf to an entry: the next prompt branches from there.
 
         At a user message the leaf goes to before it, and its text comes back for editing.
@@ -151,12 +153,13 @@ class AgentSettings:
         Args:
             where: An entry, its number in the outline, its label, or its id (the beginning
                 or the end of it will do).
+            files: Bring the files back too; for an agent made with `checkpoints=True`.
 
         Raises:
             PiError: `invalid_argument`, nothing or more than one entry fits; `busy`.
         """
         self.check_open()
-        return background.call(self.harness.navigate(self.find(where).id))
+        return background.call(self.harness.navigate(self.find(where).id, files=files))
 
     def label(self, text: str | None, where: str | int | Entry | None = None) -> Entry:
         """Label an entry, the leaf where none is named; no text takes the label away.
@@ -197,6 +200,16 @@ class AgentSettings:
         made.close()
         assert path is not None, "a repo gives files"
         return path
+
+    def use_lane(self, name: str, *, begin: bool = False) -> None:
+        """Go on in another lane of the session; `begin` makes it, at the present leaf.
+
+        Raises:
+            PiError: `busy`; `invalid_argument`, there is no such lane, or it is there already.
+        """
+        self.check_open()
+        background.call(self.harness.use_lane(name, begin=begin))
+        self._cells = Cells(self.harness)
 
     def use_model(self, model: ChatModel | str, *, window: int | None = None) -> Model:
         """Use another model from the next turn on: an object, or a server's address.

@@ -151,6 +151,27 @@ def test_labels_thinking_and_tools_are_changed_and_shown(kernel: LiveKernel) -> 
     assert kernel.good("print(agent.find('start').message.role)").stdout == "user\n"
 
 
+def test_each_lane_goes_on_where_it_is(kernel: LiveKernel) -> None:
+    kernel.good(TWO)
+    kernel.good("%%agent\none")
+
+    lanes = kernel.good("%agent lane side --new").result
+    kernel.good("%agent thinking low")
+    kernel.good("%%agent\ntwo")
+    kernel.good("%agent lane main")
+    kernel.good("%%agent\nthree")
+
+    assert "side" in lanes
+    told = kernel.good(
+        "print(agent.harness.thinking_level,"
+        " *(len(agent.session.context(lane).messages) for lane in agent.lanes),"
+        " {r.lane for r in agent.session.records()} == {'main', 'side'})"
+    )
+    assert told.stdout == "off 4 4 True\n"
+    assert "no lane" in kernel.run("%agent lane other").evalue
+    assert "already" in kernel.run("%agent lane side --new").evalue
+
+
 def test_the_doctor_looks_and_says_what_it_found(kernel: LiveKernel) -> None:
     kernel.good(TWO)
 
@@ -178,7 +199,7 @@ def test_a_branch_is_exported_as_markdown_and_no_file_is_written_over(
 
 
 @pytest.mark.parametrize(
-    "command", ["use", "fork", "label", "thinking", "tools", "doctor", "export"]
+    "command", ["use", "fork", "label", "lane", "thinking", "tools", "doctor", "export"]
 )
 def test_each_command_has_help_and_makes_nothing_for_it(kernel: LiveKernel, command: str) -> None:
     shown = kernel.good(f"%agent {command} -h").stdout
