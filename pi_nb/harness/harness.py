@@ -34,12 +34,13 @@ from pi_nb.messages import (
     user,
 )
 from pi_nb.models.retry import RetryPolicy
-from pi_nb.models.types import THINKING_LEVELS, ChatModel, RequestOptions, ThinkingLevel
+from pi_nb.models.types import ChatModel, RequestOptions, ThinkingLevel
 from pi_nb.result import PiError
 from pi_nb.session.entries import MessageEntry
 from pi_nb.session.session import Session
 
 from .approval import Approval, Approve, Asker
+from .checkpoints import Checkpoints
 from .events import (
     AbortEvent,
     RetryAttemptStart,
@@ -54,7 +55,7 @@ from .limits import Attempts, Limits
 from .operations import Recovered, recover
 from .queues import QueueMode, QueueName, Queues
 from .requests import SentRequest
-from .settings import Settings, by_name
+from .settings import Settings, by_name, known_level
 from .steps import Gate
 from .turn import (
     AbortResult,
@@ -97,6 +98,7 @@ class AgentHarness(Settings):
         approve: Approve = "ask",
         asker: Asker | None = None,
         on_main: OnMain = no_main_thread,
+        checkpoints: bool = False,
     ) -> None:
         """
         Args:
@@ -106,6 +108,7 @@ class AgentHarness(Settings):
             retry: How often a request that failed is made again; None: never.
             asker: Who decides where `approve="ask"`; None denies.
             on_main: How tools reach the main thread.
+            checkpoints: Keep copies of the files that tools write, for `navigate(files=True)`.
 
         Raises:
             PiError: `invalid_argument`, two tools share a name.
@@ -121,7 +124,7 @@ class AgentHarness(Settings):
             model=model,
             tools=named,
             active=tuple(name for name in named if active is None or name in active),
-            thinking_level=thinking_level or _level(context.thinking_level),
+            thinking_level=thinking_level or known_level(context.thinking_level),
             system_prompt=system_prompt,
             options=options or RequestOptions(),
             mode=mode,
@@ -132,6 +135,9 @@ class AgentHarness(Settings):
         )
         self.retry = retry
         self._host = Host(self._state, {"env": env, "session": session, "harness": self})
+        if checkpoints and env is not None:
+            self._host.checkpoints = Checkpoints(session, env)
+        session.missing = tuple(name for name in active or () if name not in named)
         self._dropped: AbortResult | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -200,15 +206,21 @@ class AgentHarness(Settings):
         """The last requests as they were sent, the newest last."""
         return tuple(self._host.requests)
 
-    async def navigate(self, entry_id: str) -> NavigateResult:
+    async def navigate(self, entry_id: str, *, files: bool = False) -> NavigateResult:
         """Move the leaf to an entry, or to before a user message, whose text comes back.
 
-        Moving to the present leaf does nothing. Files do not move with the tree.
+        Moving to the present leaf does nothing.
+
+        Args:
+            files: Make the files what they were there, as far as `checkpoints` kept copies;
+                else they stay as they are, and the result names those that changed since.
 
         Raises:
             PiError: `busy`; `invalid_argument`, there is no such entry; `hook`.
         """
-        return await self._operation("branch_summary", self._navigate(entry_id))
+        if files and self._host.checkpoints is None:
+            raise PiError("invalid_argument", "files=True needs a harness with checkpoints=True.")
+        return await self._operation("branch_summary", self._navigate(entry_id, files))
 
     async def move(self, leaf_id: str | None) -> NavigateResult:
         """Put the leaf at exactly this entry, or at None: before the first one.
@@ -390,17 +402,22 @@ class AgentHarness(Settings):
             await state.tell(RetryFinished(attempt=attempts.number, success=good))
         return messages, end.reason
 
-    async def _navigate(self, entry_id: str) -> NavigateResult:
+    async def _navigate(self, entry_id: str, files: bool) -> NavigateResult:
         entry = self.session.entry(entry_id)
         if entry.id == self.session.leaf(self.lane):
             return NavigateResult()
         if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage):
             text = text_of(entry.message.content)
-            return await self._move(entry.parent_id, entry.id, editor_text=text)
-        return await self._move(entry.id, entry.id)
+            return await self._move(entry.parent_id, entry.id, text, files=files)
+        return await self._move(entry.id, entry.id, files=files)
 
     async def _move(
-        self, leaf: str | None, target_id: str | None, *, editor_text: str | None = None
+        self,
+        leaf: str | None,
+        target_id: str | None,
+        text: str | None = None,
+        *,
+        files: bool = False,
     ) -> NavigateResult:
         before = self.session.leaf(self.lane)
         asked = self._state.hooks.cancels_tree(BeforeTree(target_id, before))
@@ -415,7 +432,8 @@ class AgentHarness(Settings):
             await self._host.journal.begin(intent)
             await self.session.move(leaf, lane=self.lane)
             await self._state.tell(SessionTree(leaf_id=leaf, previous=before))
-        return NavigateResult(editor_text=editor_text)
+        changed, failures = await self._host.moved(before, leaf, files)
+        return NavigateResult(editor_text=text, files=changed, failures=failures)
 
 
 def _left_behind(task: asyncio.Task[Any]) -> None:
@@ -423,11 +441,3 @@ def _left_behind(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         with logged("an operation whose caller was cancelled"):
             task.result()
-
-
-def _level(stored: str) -> ThinkingLevel:
-    """A session may hold a level that this version does not know; then it thinks not."""
-    for level in THINKING_LEVELS:
-        if level == stored:
-            return level
-    return "off"

@@ -2,6 +2,8 @@
 
     before_agent_start(BeforeAgentStart)  -> StartPatch | None     messages, system prompt
     context(ContextHook)                  -> messages | None       what the request holds
+    before_provider_request(RequestHook)  -> Request | None        the question as a whole
+    before_provider_payload(PayloadHook)  -> dict | None           the body that is sent
     tool_call(ToolCallHook)               -> Blocked | None        block a call
     tool_result(ToolResultHook)           -> ResultPatch | None    change a result
     session_before_tree(BeforeTree)       -> {"cancel": True} | None
@@ -21,11 +23,18 @@ from typing import Any, Literal, TypeVar, get_args
 from pi_nb.loop.calls import Blocked
 from pi_nb.loop.types import ToolResult
 from pi_nb.messages import AgentMessage, CustomMessage, ToolCall, UserBlock, UserMessage
+from pi_nb.models.types import Model, Request
 from pi_nb.result import PiError
 
 T = TypeVar("T")
 HookName = Literal[
-    "before_agent_start", "context", "tool_call", "tool_result", "session_before_tree"
+    "before_agent_start",
+    "context",
+    "before_provider_request",
+    "before_provider_payload",
+    "tool_call",
+    "tool_result",
+    "session_before_tree",
 ]
 HOOKS: tuple[str, ...] = get_args(HookName)
 
@@ -51,6 +60,22 @@ class ContextHook:
     """The messages of a request, before they are converted for the provider."""
 
     messages: Sequence[AgentMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHook:
+    """A request as it would go to the adapter, converted and paired."""
+
+    request: Request
+    model: Model
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadHook:
+    """The JSON body of a request, in the provider's own form; no key and no header is in it."""
+
+    payload: dict[str, Any]
+    model: Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +179,24 @@ class Hooks:
             patch = await _ask(handler, ToolResultHook(event.call, result), ResultPatch)
             result = result if patch is None else patch.on(result)
         return result
+
+    async def request(self, request: Request, model: Model) -> Request:
+        """Each handler sees what the one before it left."""
+        for handler in tuple(self._handlers["before_provider_request"]):
+            event = RequestHook(request, model)
+            async for changed in self._checked(
+                "before_provider_request", event, Request, (handler,)
+            ):
+                request = changed
+        return request
+
+    async def payload(self, payload: dict[str, Any], model: Model) -> dict[str, Any]:
+        """Each handler sees what the one before it left."""
+        for handler in tuple(self._handlers["before_provider_payload"]):
+            event = PayloadHook(payload, model)
+            async for changed in self._checked("before_provider_payload", event, dict, (handler,)):
+                payload = changed
+        return payload
 
     async def cancels_tree(self, event: BeforeTree) -> bool:
         """Whether a handler cancels the move."""

@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pi_nb.abort import Aborted, AbortSignal, unless_aborted
@@ -29,12 +30,14 @@ from pi_nb.messages import (
     text_of,
 )
 from pi_nb.models.pairing import pair
-from pi_nb.models.types import ChatModel, Request, RequestOptions, ThinkingLevel
+from pi_nb.models.types import ChatModel, Model, Request, RequestOptions, ThinkingLevel
+from pi_nb.result import PiError
 from pi_nb.session.entries import MessageEntry
 from pi_nb.session.session import Session
 from pi_nb.text import scrub
 
 from .approval import Approval, ApprovalRequest
+from .checkpoints import Checkpoints, bring_back, changes
 from .events import SavePoint
 from .history import History
 from .hooks import BeforeAgentStart, Hooks, StartPatch, ToolCallHook, ToolResultHook
@@ -119,6 +122,8 @@ class Host:
         self._history = History()
         self.journal = Journal(state.session, state.lane)
         self.requests: deque[SentRequest] = deque(maxlen=KEPT)
+        self.checkpoints: Checkpoints | None = None
+        self._refused: PiError | None = None
 
     async def begin(
         self, message: UserMessage, cell: Mapping[str, Any] | None
@@ -208,6 +213,9 @@ class Host:
             state.gate.after(event, entry)
         if isinstance(event, TurnEnd):
             await state.tell(SavePoint(had_pending=await state.pending.flush()))
+            refused, self._refused = self._refused, None
+            if refused is not None:
+                raise refused
 
     async def turn(self) -> Turn:
         """The settings of the turn that begins. They stay as they are until its end."""
@@ -231,11 +239,17 @@ class Host:
         if state.signal.aborted:
             return ""  # the turn only says that the run stopped
         try:
-            return await unless_aborted(
+            prompt = await unless_aborted(
                 written(state.system_prompt, state.prompt_context()), state.signal
             )
         except Aborted:
             return ""
+        missing = state.session.missing
+        if not missing:
+            return prompt
+        # The conversation shows how they were used; the model must not go on with that.
+        gone = f"These tools were used earlier and are not there any more: {', '.join(missing)}."
+        return f"{prompt}\n\n{gone}" if prompt else gone
 
     async def request(self, turn: Turn) -> Request:
         """The question of a turn: the branch, the `context` hooks, converted and paired."""
@@ -254,16 +268,43 @@ class Host:
             tools=tuple(tool.spec for tool in turn.tools),
             options=turn.options,
         )
+        model = turn.model.model
+        request = await state.hooks.request(request, model)
+        if state.hooks.any("before_provider_payload"):
+            shown = request.options.having(on_payload=partial(self._payload, model))
+            request = request.having(options=shown)
         before = self.requests[-1] if self.requests else None
         self.requests.append(SentRequest.after(before, request, turn.model.model, paired.changes))
         if state.gate is not None:
             state.gate.sent(self.requests[-1])
         return request
 
+    async def _payload(self, model: Model, payload: dict[str, Any]) -> dict[str, Any]:
+        """Ask the hooks about a body. A stream does not raise, so what one of them raised
+        waits for the end of the turn."""
+        try:
+            return await self._state.hooks.payload(payload, model)
+        except PiError as error:
+            self._refused = error
+            raise
+
     def over_budget(self) -> bool:
         """Whether a limit ends the run between two turns."""
         state = self._state
         return reached(state.limits, state.spent, state.spent_by_session or Spent()) is not None
+
+    async def moved(
+        self, left: str | None, reached: str | None, files: bool
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The leaf moved: the files that the branch it left had changed, and, where they were
+        to move too, those that could not."""
+        session = self._state.session
+        common = session.common_ancestor(left, reached)
+        changed = sorted({change.path for change in changes(session, left, common)})
+        failures: list[str] = []
+        if files and self.checkpoints is not None:
+            failures = await bring_back(session, self.checkpoints, left, reached)
+        return tuple(changed), tuple(failures)
 
     async def steering(self) -> Sequence[AgentMessage]:
         return await self._drain("steer")
@@ -289,6 +330,8 @@ class Host:
         if blocked is None and tool.changes and not state.signal.aborted:
             blocked = await self._approved(call, tool, arguments)
         if blocked is None and not state.signal.aborted:
+            if self.checkpoints is not None:
+                await self.checkpoints.before(call, tool, arguments)
             await self.journal.tool_started(call, tool)
         return blocked
 
@@ -307,7 +350,10 @@ class Host:
         return None if decision.allowed else Blocked(decision.reason or "The user said no.")
 
     async def after_call(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        return await self._state.hooks.tool_result(ToolResultHook(call, result))
+        result = await self._state.hooks.tool_result(ToolResultHook(call, result))
+        if self.checkpoints is not None:
+            result = await self.checkpoints.after(call, result)
+        return result
 
     @property
     def on_main(self) -> OnMain:

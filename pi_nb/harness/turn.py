@@ -35,6 +35,11 @@ class NavigateResult:
     cancelled: bool = False
     editor_text: str | None = None
     summary_entry_id: str | None = None
+    files: tuple[str, ...] = ()
+    """Files that tools changed on the branch that was left. They did not move with the leaf,
+    unless they were asked to."""
+    failures: tuple[str, ...] = ()
+    """Files that could not be brought back, and why."""
 
     def __repr__(self) -> str:
         given = [

@@ -205,6 +205,12 @@ class OpenAICompletions:
             yield End(reason="error", error_message=words, failure="invalid")
             return
         options = request.options
+        if options.on_payload is not None:
+            try:
+                body = await options.on_payload(body)
+            except Exception as error:
+                yield End(reason="error", error_message=str(error), failure="invalid")
+                return
         secrets = (secret, *secret_values(options.headers))
         answer = post(
             f"{self._model.base_url.rstrip('/')}/chat/completions",

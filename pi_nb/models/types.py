@@ -8,7 +8,7 @@ is `error` or `aborted`, and what had arrived is kept.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Literal, Protocol
 
 from pydantic import Field
@@ -78,6 +78,10 @@ class RequestOptions(Wire):
     """Seconds without a byte from the server; a comment line counts as one."""
     headers: dict[str, str] = Field(default_factory=dict, repr=False, exclude=True)
     """May hold a key: never shown, and not part of the wire form."""
+    on_payload: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = Field(
+        default=None, repr=False, exclude=True
+    )
+    """Shown the JSON body before it is sent, and gives the one to send. Not in the wire form."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Merged into the JSON body last, for what this project does not name."""
 

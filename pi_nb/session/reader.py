@@ -34,6 +34,8 @@ class SessionReader:
         self._codec = codec
         self._path = path
         self._diagnostics: tuple[Diagnostic, ...] = ()
+        self.missing: tuple[str, ...] = ()
+        """Tools that the log has as active and that its harness does not offer any more."""
         # Held while the index changes and while it is looked at; never during a write.
         self._mutex = threading.RLock()
         self._folds: dict[str, ContextFold] = {}

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from loopback import sse
 
 from pi_nb.harness.harness import AgentHarness
-from pi_nb.harness.hooks import HOOKS, ResultPatch, StartPatch
+from pi_nb.harness.hooks import HOOKS, PayloadHook, ResultPatch, StartPatch
 from pi_nb.loop.calls import Blocked
-from pi_nb.loop.types import AgentTool
+from pi_nb.loop.types import AgentTool, ToolResult, answer
 from pi_nb.messages import CustomMessage, TextContent, text_of
+from pi_nb.models.openai_completions import OpenAICompletions
 from pi_nb.models.scripted import ScriptedModel, call, reply
+from pi_nb.models.types import Model, ToolSpec
 from pi_nb.result import PiError
 from pi_nb.session.session import Session
 
@@ -193,3 +196,91 @@ def test_a_hook_that_does_not_exist_is_refused_with_those_that_do() -> None:
 
     assert wrong.value.code == "invalid_argument"
     assert all(name in wrong.value.message for name in HOOKS)
+
+
+async def test_a_request_hook_changes_what_is_asked_and_a_broken_one_fails_the_prompt() -> None:
+    model = ScriptedModel(["a", "b"])
+    harness = AgentHarness(model, system_prompt="SYS")
+    leave = harness.on(
+        "before_provider_request", lambda hook: hook.request.having(system_prompt="OTHER")
+    )
+
+    await harness.prompt("one")
+    leave()
+
+    assert model.requests[0].system_prompt == "OTHER"
+    assert harness.requests[-1].request.system_prompt == "OTHER"
+
+    def broken(_hook: Any) -> None:
+        raise RuntimeError("no")
+
+    harness.on("before_provider_request", broken)
+    with pytest.raises(PiError) as raised:
+        await harness.prompt("two")
+    assert raised.value.code == "hook"
+    assert harness.phase == "idle"
+
+
+HI = {"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}
+
+
+async def test_a_payload_hook_sees_and_changes_the_body_that_is_sent(loopback: Any) -> None:
+    for _ in range(2):
+        loopback.answer(sse(HI, "[DONE]"))
+    model = Model(id="m", provider="p", base_url=f"{loopback.url}/v1")
+    harness = AgentHarness(OpenAICompletions(model, api_key="sk-canary-1234567890"))
+    seen: list[Any] = []
+
+    def patch(hook: PayloadHook) -> dict[str, Any]:
+        seen.append(hook.payload)
+        return {**hook.payload, "top_k": 3}
+
+    leave = harness.on("before_provider_payload", patch)
+    await harness.prompt("one")
+    leave()
+    await harness.prompt("two")
+
+    first, second = (request.json for request in loopback.requests)
+    assert first["top_k"] == 3
+    assert "top_k" not in second
+    assert "canary" not in repr(seen) + repr(harness.requests)
+
+
+async def test_a_payload_hook_that_raises_fails_the_prompt_and_nothing_is_sent(
+    loopback: Any,
+) -> None:
+    model = Model(id="m", provider="p", base_url=f"{loopback.url}/v1")
+    harness = AgentHarness(OpenAICompletions(model))
+
+    def broken(_hook: Any) -> None:
+        raise RuntimeError("no")
+
+    harness.on("before_provider_payload", broken)
+
+    with pytest.raises(PiError) as raised:
+        await harness.prompt("one")
+
+    assert raised.value.code == "hook"
+    assert loopback.requests == []
+    stored = [item.message.role for item in harness.session.context().items]
+    assert stored == ["user", "assistant"]
+    assert harness.phase == "idle"
+
+
+async def test_what_the_host_offers_no_more_is_named_and_the_model_is_told() -> None:
+    async def echo(_arguments: dict[str, Any], _context: Any) -> ToolResult:
+        return answer("ok")
+
+    one, two = (AgentTool(ToolSpec(name=name), echo) for name in ("one", "two"))
+    session = Session.create(None, cwd="/w")
+    first = AgentHarness(ScriptedModel([]), session=session, tools=[one, two])
+    await first.set_active_tools(["one", "two"])
+    model = ScriptedModel(["ok"])
+
+    harness = AgentHarness(model, session=session, tools=[two], system_prompt="SYS")
+    await harness.prompt("go")
+
+    assert session.missing == ("one",)
+    assert harness.active_tools == ("two",)
+    assert model.requests[0].system_prompt.startswith("SYS\n\n")
+    assert "not there any more: one." in model.requests[0].system_prompt
