@@ -135,6 +135,7 @@ def test_a_session_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_a_session_whose_folder_is_gone_asks_where_to_go_on(tmp_path: Path) -> None:
+    """S-20."""
     home = tmp_path / "project"
     home.mkdir()
     with pi_nb.agent(tmp_path / "s.jsonl", cwd=home, model=ScriptedModel([])):

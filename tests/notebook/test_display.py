@@ -196,7 +196,7 @@ def test_many_calls_do_not_send_the_record_again_for_each(kernel: LiveKernel) ->
 def test_what_is_sent_while_streaming_stays_within_twenty_times_the_answer(
     kernel: LiveKernel,
 ) -> None:
-    """DESIGN 7: updates when the text has grown by a twentieth, at most ten a second."""
+    """J-09, DESIGN 7: updates when the text has grown by a twentieth, at most ten a second."""
     words = 4_000
     kernel.good(
         f"agent = pi_nb.agent(model=ScriptedModel(['word ' * {words}], pace=0.0005))\n"

@@ -83,6 +83,17 @@ def test_the_agent_works_on_real_files_from_a_cell(kernel: LiveKernel, tmp_path:
     assert "+salt" in cell.markdown
 
 
+def test_a_line_is_not_expanded(kernel: LiveKernel) -> None:
+    """J-07: `$x` and `{x}` of a line magic stay as they are written."""
+    kernel.good("agent = pi_nb.agent(model=ScriptedModel(['ok'])); a = 1")
+
+    cell = kernel.run("%agent cost is ${5} and {a} and {1+1}")
+    assert "'cost'" in cell.evalue
+
+    kernel.good("%agent new --name {a}$HOME${5}")
+    assert kernel.good("print(agent.session.name)").stdout == "{a}$HOME${5}\n"
+
+
 def test_the_body_goes_to_the_model_word_for_word(kernel: LiveKernel, tmp_path: Path) -> None:
     """J-08, P-09: no expansion, no options, no magics inside the body."""
     body = "---\n-x {a} $HOME ${5} {1+1}\n%ls\n!ls\n?help\n\\frac{a}{b}"
