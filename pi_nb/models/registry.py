@@ -116,7 +116,17 @@ async def list_models(url: str, *, api_key: ApiKey = None) -> Result[list[Model]
     if base.startswith("http://") and any(row["id"] not in found.windows for row in rows):
         await _probe(root.removesuffix("/v1"), ask, found, rows)
     provider = urlsplit(base).netloc
+    _lists[root] = tuple(row["id"] for row in rows)
     return Ok([found.model(row["id"], provider, root) for row in rows])
+
+
+_lists: dict[str, tuple[str, ...]] = {}
+
+
+def last_list(base_url: str) -> tuple[str, ...]:
+    """The names that a server, by a model's `base_url`, listed last in this process; nobody
+    is asked for them."""
+    return _lists.get(base_url, ())
 
 
 def _base(url: str) -> str | ModelError:

@@ -1,4 +1,4 @@
-"""What Tab offers after `%agent`: commands, labels and ids, levels, tools, open agents.
+"""What Tab offers after `%agent`: commands, models, labels and ids, levels, tools, open agents.
 
 Nothing is made and nobody is asked: only what is known already is offered.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pi_nb.models.registry import last_list
 from pi_nb.models.types import THINKING_LEVELS
 from pi_nb.session.session import Session
 
@@ -39,6 +40,8 @@ def candidates(line: str, commands: Iterable[str], found: Agent | None) -> list[
             return [*THINKING_LEVELS]
         case "tools" if found is not None:
             return ["--on", "--off", *dict.fromkeys([*(t.name for t in found.tools), "python"])]
+        case "model" if found is not None:
+            return [*last_list(found.model.base_url)]
         case "lane" if found is not None:
             return [*found.lanes, "--new"]
         case "goto" | "fork" if found is not None:

@@ -75,7 +75,11 @@ class PiMagics(Magics):
         default_value="ask",
         help="For tools that change things in new agents: ask, allow or deny.",
     ).tag(config=True)
-
+    display = CaselessStrEnum(
+        ("stream", "quiet"),
+        default_value="stream",
+        help="What a %%agent cell shows: the run as it goes on, or nothing, as with -q.",
+    ).tag(config=True)
     session_dir = Unicode(
         "", help="Where new sessions go; empty: PI_NB_SESSION_DIR, else ~/.pi_nb/sessions."
     ).tag(config=True)
@@ -93,7 +97,7 @@ class PiMagics(Magics):
             return
         asked, options = ready
         with self._kept(asked, options), _as_usage_errors():
-            text, live = cell.strip("\n"), LiveCell(quiet=options.quiet, raises=True)
+            text, live = cell.strip("\n"), self._live(options)
             if (place := self._entered(asked, text, live, options)) is None:
                 return
             asked.prompt_sync(text, show=live, cell=place)
@@ -107,7 +111,7 @@ class PiMagics(Magics):
             return
         asked, options = ready
         with self._kept(asked, options), _as_usage_errors():
-            text, live = cell.strip("\n"), LiveCell(quiet=options.quiet, raises=True)
+            text, live = cell.strip("\n"), self._live(options)
             if (place := self._entered(asked, text, live, options)) is None:
                 return
             await asked.prompt(text, show=live, cell=place)
@@ -128,6 +132,9 @@ class PiMagics(Magics):
             asked = self._agent()
             asked.check_ready()
         return asked, options
+
+    def _live(self, options: argparse.Namespace) -> LiveCell:
+        return LiveCell(quiet=options.quiet or self.display == "quiet", raises=True)
 
     def _entered(
         self, asked: Agent, text: str, live: LiveCell, options: argparse.Namespace

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kernels import LiveKernel, messages
+from loopback import Loopback
 
 pytestmark = pytest.mark.slow
 
@@ -239,6 +240,44 @@ def test_tab_offers_commands_levels_tools_labels_ids_and_agents(kernel: LiveKern
     assert {"bash", "python"} <= _offered(kernel, "%agent tools --on ")
     assert {"start", leaf} <= _offered(kernel, "%agent goto ")
     assert {"first"} <= _offered(kernel, "%agent use fi")
+
+
+def test_tab_offers_the_models_that_the_present_server_listed(
+    kernel: LiveKernel, loopback: Loopback
+) -> None:
+    loopback.always("/v1/models", {"data": [{"id": "tiny"}, {"id": "big"}]})
+    kernel.good(f"agent = pi_nb.agent(model={loopback.url!r})")
+    asked = len(loopback.requests)
+
+    assert {"tiny", "big"} <= _offered(kernel, "%agent model ")
+    assert len(loopback.requests) == asked, "nobody is asked for it"
+
+
+def test_the_doctor_asks_the_server_for_its_list_and_sends_no_key(
+    kernel: LiveKernel, loopback: Loopback
+) -> None:
+    loopback.always("/v1/models", {"data": [{"id": "tiny"}]})
+    kernel.good(
+        "from pi_nb import OpenAICompletions, resolve\n"
+        f"found = (await resolve({loopback.url!r})).value.model\n"
+        "agent = pi_nb.agent(model=OpenAICompletions(found, api_key='sk-secret'))"
+    )
+
+    cell = kernel.good("%agent doctor")
+
+    assert "the server answers and has it" in cell.result
+    assert "sk-secret" not in cell.result
+    assert all("authorization" not in map(str.lower, r.headers) for r in loopback.requests)
+
+
+def test_display_quiet_shows_nothing(kernel: LiveKernel) -> None:
+    kernel.good(TWO + "\n%config PiMagics.display = 'quiet'")
+    try:
+        cell = kernel.good("%%agent\none")
+        assert cell.displays == {}
+        assert kernel.good("print(agent.last.text)").stdout == "One.\n"
+    finally:
+        kernel.good("%config PiMagics.display = 'stream'")
 
 
 def test_tab_offers_nothing_of_it_after_the_extension_went(kernel: LiveKernel) -> None:
