@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pi_nb import background
+from pi_nb.abort import AbortSignal
 from pi_nb.background import Run, RunAborted, drive, drive_blocking
 from pi_nb.harness.approval import ApprovalRequest, Decision
 from pi_nb.harness.harness import AgentHarness
@@ -24,7 +25,8 @@ from pi_nb.harness.turn import (
     AbortResult,
     TurnResult,
 )
-from pi_nb.messages import ImageContent
+from pi_nb.loop.types import ToolContext
+from pi_nb.messages import ImageContent, ToolCall
 from pi_nb.result import PiError
 from pi_nb.text import count, one_line
 from pi_nb.tokens import context_size
@@ -33,6 +35,7 @@ from . import current
 from .cells import Cell, Cells, Walked
 from .display import LiveCell, footer
 from .kernel import ask_by_input, can_ask, cell_id, in_cell, on_main_thread
+from .kernel_tools import PYTHON
 from .model_choice import NoModel, no_model
 from .running import BackgroundRun
 from .settings import AgentSettings
@@ -158,6 +161,30 @@ class Agent(AgentSettings):
         if isinstance(entered, Walked):
             self.last = entered.result
         return entered
+
+    def repeat_in_kernel(self, walked: Walked) -> list[ToolCall]:
+        """Run the recorded calls of the python tool again in the user's namespace, in order,
+        so that the variables are there that the answer speaks of. No other tool is run.
+
+        Returns:
+            The calls that were run; none where the agent has no python tool.
+
+        Raises:
+            RunAborted: it was interrupted.
+        """
+        python = next((tool for tool in self.tools if tool.name == PYTHON), None)
+        calls = [call for call in walked.calls if call.name == PYTHON]
+        if python is None or not calls:
+            return []
+        signal = AbortSignal()
+
+        async def work(run: Run[None]) -> None:
+            for call in calls:
+                context = ToolContext(call.id, PYTHON, signal, on_main=run.on_main)
+                await python.execute(call.arguments, context)
+
+        drive_blocking(Run(work, signal.abort))
+        return calls
 
     def begin_pass(self) -> None:
         """Go to before the first entry; from here on each cell is walked or asked in turn.

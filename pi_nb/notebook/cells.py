@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -22,7 +22,7 @@ from typing import Any
 
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.harness.turn import TurnResult
-from pi_nb.messages import AgentMessage, AssistantMessage, Usage
+from pi_nb.messages import AgentMessage, AssistantMessage, ToolCall, Usage
 from pi_nb.session.entries import MessageEntry
 from pi_nb.session.records import OperationFinished, OperationStarted
 from pi_nb.text import scrub
@@ -64,18 +64,19 @@ class Walked:
     result: TurnResult
 
     @property
-    def note(self) -> str:
+    def calls(self) -> list[ToolCall]:
+        """The calls that were made when it was asked, in order."""
+        answers = (m for m in self.result.messages if isinstance(m, AssistantMessage))
+        return [call for answer in answers for call in answer.tool_calls]
+
+    def note(self, repeated: Sequence[ToolCall] = ()) -> str:
         """What did not happen: no request, and which calls were not made again."""
-        calls = Counter(
-            call.name
-            for message in self.result.messages
-            if isinstance(message, AssistantMessage)
-            for call in message.tool_calls
-        )
         note = "Walked: this was asked here before, so nobody was asked."
-        if calls:
-            named = ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in calls.items())
-            note += f" Not repeated: {named}."
+        done = {call.id for call in repeated}
+        if repeated:
+            note += f" Run again in the kernel: {_counted(repeated)}."
+        if left := [call for call in self.calls if call.id not in done]:
+            note += f" Not repeated: {_counted(left)}."
         return note
 
 
@@ -193,6 +194,11 @@ class Cells:
             leaf_id=run.end,
             model=self._harness.model.model,
         )
+
+
+def _counted(calls: Sequence[ToolCall]) -> str:
+    names = Counter(call.name for call in calls)
+    return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in names.items())
 
 
 def stored_keys(cell: Mapping[str, Any]) -> list[Key]:

@@ -45,6 +45,10 @@ _CANNOT_AWAIT = (
 )
 
 
+PYTHON = "python"
+"""The name of the tool."""
+
+
 def python_tool() -> AgentTool:
     """The tool `python`: code in the user's namespace, on the main thread.
 

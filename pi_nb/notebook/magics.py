@@ -22,7 +22,6 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from traitlets import CaselessStrEnum, Int, Unicode
 
-from pi_nb.result import PiError
 from pi_nb.session.repo import SessionRepo
 from pi_nb.text import plain, safe_line
 
@@ -34,7 +33,7 @@ from .current import agents, current, make_current
 from .display import LiveCell
 from .kernel import AWAITED, MAGIC, AwaitedCells
 from .making import RETRY, agent, working_folder
-from .parsing import Command, HelpShown, Parser, tokens
+from .parsing import Command, HelpShown, Parser, as_usage_errors, tokens
 from .status import Rows, Status
 
 NAME = "agent"
@@ -75,6 +74,11 @@ class PiMagics(Magics):
         default_value="ask",
         help="For tools that change things in new agents: ask, allow or deny.",
     ).tag(config=True)
+    walk = CaselessStrEnum(
+        ("show", "kernel"),
+        default_value="show",
+        help="For a cell answered from the session: kernel runs its python calls again.",
+    ).tag(config=True)
     display = CaselessStrEnum(
         ("stream", "quiet"),
         default_value="stream",
@@ -96,7 +100,7 @@ class PiMagics(Magics):
         if (ready := self._prepare(line, cell)) is None:
             return
         asked, options = ready
-        with self._kept(asked, options), _as_usage_errors():
+        with self._kept(asked, options), as_usage_errors():
             text, live = cell.strip("\n"), self._live(options)
             if (place := self._entered(asked, text, live, options)) is None:
                 return
@@ -110,7 +114,7 @@ class PiMagics(Magics):
         if (ready := self._prepare(line, cell)) is None:
             return
         asked, options = ready
-        with self._kept(asked, options), _as_usage_errors():
+        with self._kept(asked, options), as_usage_errors():
             text, live = cell.strip("\n"), self._live(options)
             if (place := self._entered(asked, text, live, options)) is None:
                 return
@@ -128,7 +132,7 @@ class PiMagics(Magics):
             parser.error(f"-o wants a Python name, not {options.out!r}")
         if not cell.strip():
             raise UsageError("%%agent: the cell is empty. Write the prompt below the first line.")
-        with _as_usage_errors():
+        with as_usage_errors():
             asked = self._agent()
             asked.check_ready()
         return asked, options
@@ -144,7 +148,8 @@ class PiMagics(Magics):
         cell = asked.cell(text)
         entered = asked.enter(cell, fresh=options.fresh)
         if isinstance(entered, Walked):
-            live.walk(entered.result.messages, entered.note)
+            again = asked.repeat_in_kernel(entered) if self.walk == "kernel" else []
+            live.walk(entered.result.messages, entered.note(again))
             return None
         live.told = entered
         if options.background:
@@ -197,7 +202,7 @@ class PiMagics(Magics):
         except HelpShown as shown:
             print(shown)
             return None
-        with _as_usage_errors():
+        with as_usage_errors():
             about = self._agent() if name in AGENT_COMMANDS else self
             answer: Rows | Status | None = command.run(about, options)
             return answer
@@ -335,17 +340,6 @@ class PiMagics(Magics):
 
 def _when(millis: int) -> str:
     return datetime.fromtimestamp(millis / 1000).strftime("%Y-%m-%d %H:%M")
-
-
-class _as_usage_errors:
-    """A `PiError` of ours is the user's mistake: one line, no traceback."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: Any, error: Any, _trace: Any) -> None:
-        if isinstance(error, PiError):
-            raise UsageError(plain(error.message)) from None
 
 
 _COMMANDS: dict[str, Command] = {

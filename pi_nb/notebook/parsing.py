@@ -9,6 +9,9 @@ from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
+from pi_nb.result import PiError
+from pi_nb.text import plain
+
 
 class HelpShown(Exception):
     """`-h` was given; the help is its text."""
@@ -79,3 +82,14 @@ def tokens(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"a window is a whole number of tokens, not {text!r}")
     return number
+
+
+class as_usage_errors:
+    """A `PiError` of ours is the user's mistake: one line, no traceback."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: Any, error: Any, _trace: Any) -> None:
+        if isinstance(error, PiError):
+            raise UsageError(plain(error.message)) from None

@@ -126,7 +126,7 @@ def test_a_walk_repeats_no_tool_call_and_says_which(tmp_path: Path) -> None:
         entered = agent.enter(Cell("one", 1, "A"))
 
     assert isinstance(entered, Walked)
-    assert entered.note.endswith("Not repeated: bash ×2, read.")
+    assert entered.note().endswith("Not repeated: bash ×2, read.")
     assert entered.result.text == "Done."
     assert (tmp_path / "log").read_text() == "x\ny\n"
 
@@ -179,6 +179,28 @@ def test_a_walked_cell_shows_the_answer_and_says_so(kernel: LiveKernel) -> None:
     assert again.split("\n\n")[0] == first.split("\n\n")[0] == "**Blue**."
     assert "nobody was asked" in again
     assert "nobody was asked" not in kernel.good("%%agent --fresh\nWhich colour?").markdown
+
+
+@pytest.mark.slow
+def test_a_walk_may_run_the_recorded_python_again_and_nothing_else(
+    kernel: LiveKernel, tmp_path: Path
+) -> None:
+    make = (
+        "agent = pi_nb.agent('s.jsonl', at='root', approve='allow', model=ScriptedModel([\n"
+        "  reply(call('python', code='answer = 6 * 7'), call('bash', command='echo x >> log')),\n"
+        "  'Done.']), tools=[pi_nb.python_tool(), *pi_nb.default_tools(pi_nb.LocalEnv())])"
+    )
+    kernel.good(make)
+    kernel.good("%%agent\ngo")
+    kernel.good(f"del answer\n%config PiMagics.walk = 'kernel'\n{make}")
+    try:
+        again = kernel.good("%%agent\ngo").markdown
+    finally:
+        kernel.good("%config PiMagics.walk = 'show'")
+
+    assert kernel.good("print(answer)").stdout == "42\n"
+    assert "Run again in the kernel: python. Not repeated: bash." in again
+    assert (tmp_path / "log").read_text() == "x\n"
 
 
 CELLS = [

@@ -46,7 +46,7 @@ def test_a_new_kernel_resumes_what_a_killed_one_left(tmp_path: Path) -> None:
             "model = ScriptedModel(['I see.'])\n"
             "agent = pi_nb.agent('s.jsonl', approve='allow', model=model)"
         )
-        assert "no result was recorded of bash" in kernel.good("%agent").result
+        assert "bash: no result was recorded" in kernel.good("%agent").result
         assert "I see." in kernel.good("%%agent\nwhat now?").markdown
         sent = kernel.good("print([m.role for m in model.requests[0].messages])").stdout
         assert sent == "['user', 'assistant', 'toolResult', 'user']\n"
