@@ -300,11 +300,12 @@ class Host:
         to move too, those that could not."""
         session = self._state.session
         common = session.common_ancestor(left, reached)
-        changed = sorted({change.path for change in changes(session, left, common)})
+        home = f"{self._state.env.cwd if self._state.env else session.cwd}/"
+        paths = {change.path.removeprefix(home) for change in changes(session, left, common)}
         failures: list[str] = []
         if files and self.checkpoints is not None:
             failures = await bring_back(session, self.checkpoints, left, reached)
-        return tuple(changed), tuple(failures)
+        return tuple(sorted(paths)), tuple(failures)
 
     async def steering(self) -> Sequence[AgentMessage]:
         return await self._drain("steer")

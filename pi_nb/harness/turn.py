@@ -36,8 +36,8 @@ class NavigateResult:
     editor_text: str | None = None
     summary_entry_id: str | None = None
     files: tuple[str, ...] = ()
-    """Files that tools changed on the branch that was left. They did not move with the leaf,
-    unless they were asked to."""
+    """Files that tools changed on the branch that was left, relative to the agent's folder
+    where they are below it. They did not move with the leaf, unless they were asked to."""
     failures: tuple[str, ...] = ()
     """Files that could not be brought back, and why."""
 

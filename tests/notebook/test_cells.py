@@ -117,8 +117,8 @@ def test_an_answer_that_did_not_end_well_is_asked_for_again(tmp_path: Path, bad:
 
 def test_a_walk_repeats_no_tool_call_and_says_which(tmp_path: Path) -> None:
     answers = [
-        reply(call("bash", command="echo x >> log"), call("bash", command="echo y >> log")),
-        reply(call("read", path="log")),
+        reply(call("bash", command="echo x >> one"), call("bash", command="echo y >> two")),
+        reply(call("read", path="one")),
         "Done.",
     ]
     with pi_nb.agent(cwd=tmp_path, model=ScriptedModel(answers), approve="allow") as agent:
@@ -128,7 +128,7 @@ def test_a_walk_repeats_no_tool_call_and_says_which(tmp_path: Path) -> None:
     assert isinstance(entered, Walked)
     assert entered.note().endswith("Not repeated: bash ×2, read.")
     assert entered.result.text == "Done."
-    assert (tmp_path / "log").read_text() == "x\ny\n"
+    assert [(tmp_path / name).read_text() for name in ("one", "two")] == ["x\n", "y\n"]
 
 
 def test_a_pass_from_the_root_walks_and_branches_behind_an_edit(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_walk_may_run_the_recorded_python_again_and_nothing_else(
     kernel.good("%%agent\ngo")
     kernel.good(f"del answer\n%config PiMagics.walk = 'kernel'\n{make}")
     try:
-        again = kernel.good("%%agent\ngo").markdown
+        again = kernel.good("%%agent\ngo").text
     finally:
         kernel.good("%config PiMagics.walk = 'show'")
 
