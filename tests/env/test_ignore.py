@@ -146,6 +146,7 @@ ignore_files = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @with_git
 @given(st.sets(paths, min_size=1, max_size=8), ignore_files)
 @settings(

@@ -128,6 +128,7 @@ async def test_a_time_out_that_is_none_is_refused(env: LocalEnv, timeout: float)
 # --- children -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_child_in_the_background_does_not_hold_up_the_answer(
     env: LocalEnv, tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ async def test_what_is_printed_just_after_the_shell_has_ended_is_not_lost(env: L
     assert not result.background
 
 
+@pytest.mark.slow
 async def test_children_that_ignore_term_are_gone_after_a_time_out(
     env: LocalEnv, tmp_path: Path
 ) -> None:
@@ -176,6 +178,7 @@ async def test_a_command_may_clean_up_after_term(env: LocalEnv) -> None:
     assert error.output.text.endswith("bye\n")
 
 
+@pytest.mark.slow
 async def test_after_an_abort_the_next_step_does_not_begin(env: LocalEnv, tmp_path: Path) -> None:
     """E-04."""
     signal = AbortSignal()
@@ -205,6 +208,7 @@ async def test_an_abort_before_the_start_starts_nothing(env: LocalEnv, tmp_path:
     assert not (tmp_path / "marker").exists()
 
 
+@pytest.mark.slow
 async def test_a_cancelled_task_takes_its_group_along(env: LocalEnv, tmp_path: Path) -> None:
     call = asyncio.create_task(env.exec("(trap '' TERM; echo $BASHPID > pid; sleep 60)"))
     assert await until(lambda: alive(tmp_path / "pid"))
@@ -216,6 +220,7 @@ async def test_a_cancelled_task_takes_its_group_along(env: LocalEnv, tmp_path: P
     assert await until(lambda: not alive(tmp_path / "pid"))
 
 
+@pytest.mark.slow
 async def test_a_child_that_left_the_group_does_not_hold_up_the_end(env: LocalEnv) -> None:
     started = time.monotonic()
     error = await refused(env, "setsid sleep 2 & sleep 30", timeout=0.2)
@@ -224,6 +229,7 @@ async def test_a_child_that_left_the_group_does_not_hold_up_the_end(env: LocalEn
     assert time.monotonic() - started < 1.5
 
 
+@pytest.mark.slow
 async def test_where_the_system_cannot_tell_of_an_end_it_is_asked(
     env: LocalEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +263,7 @@ async def test_a_kernel_that_ends_takes_its_commands_along(tmp_path: Path) -> No
     assert await until(lambda: not alive(tmp_path / "pid"))
 
 
+@pytest.mark.slow
 async def test_a_time_out_with_the_shell_already_gone_tells_both(env: LocalEnv) -> None:
     """E-15."""
     error = await refused(
@@ -270,6 +277,7 @@ async def test_a_time_out_with_the_shell_already_gone_tells_both(env: LocalEnv) 
 # --- output ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_output_is_shown_while_it_comes_but_not_too_often(env: LocalEnv) -> None:
     seen: list[tuple[float, str]] = []
 

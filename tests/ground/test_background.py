@@ -265,6 +265,7 @@ def test_a_cancelled_caller_aborts_the_run_and_waits_for_its_end() -> None:
     assert (run.outcome(), told) == ("stopped", ["pi_nb-loop"])
 
 
+@pytest.mark.slow
 def test_a_run_that_refuses_to_stop_is_left_after_the_grace() -> None:
     go = asyncio.Event()
 
@@ -420,6 +421,7 @@ def test_an_abort_from_a_thread_interrupts_the_job_on_the_main_thread() -> None:
     assert shown == "RunAborted Aborted.\n[1] True\n"
 
 
+@pytest.mark.slow
 def test_a_second_press_a_second_later_ends_the_wait_at_once() -> None:
     shown, _ = _child("""
         background.GRACE = 20
@@ -440,6 +442,7 @@ def test_a_second_press_a_second_later_ends_the_wait_at_once() -> None:
     assert shown.endswith("[1] True\n")
 
 
+@pytest.mark.slow
 def test_presses_at_any_moment_end_in_one_line_and_leave_the_next_run_alone() -> None:
     """J-13, and every moment between two statements: presses rain on many short runs."""
     shown, _ = _child("""

@@ -179,6 +179,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from([*SCHEMA["properties"], "other"]), json_values))
 def test_checking_what_passed_changes_nothing_more(arguments: dict[str, Any]) -> None:
     before = repr(arguments)

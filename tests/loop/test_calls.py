@@ -508,6 +508,7 @@ async def _deaf_for_a_while() -> None:
             await asyncio.sleep(until - time.monotonic())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -549,6 +550,7 @@ async def test_an_abort_inside_a_call_is_bounded(
     assert _errors(outcome) == [True, True]
 
 
+@pytest.mark.slow
 async def test_a_function_in_a_thread_that_ignores_the_abort_is_named_as_left_behind(
     recorder: Any,
 ) -> None:
@@ -576,6 +578,7 @@ async def test_a_function_in_a_thread_that_ignores_the_abort_is_named_as_left_be
     assert _errors(outcome) == [True]
 
 
+@pytest.mark.slow
 async def test_a_call_that_was_done_before_the_abort_keeps_its_result(
     recorder: Any, make_tool: Make
 ) -> None:

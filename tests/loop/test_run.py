@@ -241,6 +241,7 @@ async def _breaks_at_an_abort(signal: AbortSignal) -> AsyncIterator[StreamEvent]
     raise ConnectionError("closed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [_hangs, _goes_on, _falls_silent, _breaks_at_an_abort])
 async def test_an_abort_while_the_answer_comes_keeps_what_had_come(
     recorder: Any, stream: Any

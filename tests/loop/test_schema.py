@@ -249,6 +249,7 @@ async def test_a_main_thread_tool_is_a_job_for_whoever_serves_it() -> None:
     assert (result.text, served) == ("3", ["job"])
 
 
+@pytest.mark.slow
 async def test_a_function_left_behind_after_an_abort_cannot_answer_any_more() -> None:
     signal, release, over = AbortSignal(), threading.Event(), threading.Event()
 

@@ -162,6 +162,7 @@ async def test_a_tool_that_failed_fails_again(record: Any, tmp_path: Path) -> No
     assert again[1][2].is_error
 
 
+@pytest.mark.slow
 async def test_a_call_that_was_stopped_is_stopped_again(tmp_path: Path) -> None:
     started = asyncio.Event()
 

@@ -317,6 +317,7 @@ async def test_a_server_that_keeps_the_line_open_after_done_is_not_waited_for(
         assert (await ask(at(loopback.url))).end.reason == "stop"
 
 
+@pytest.mark.slow
 async def test_comments_keep_a_slow_stream_alive(ask: Any, loopback: Any) -> None:
     """X-04: every one starts the idle time anew."""
     comment = b": PROCESSING\n\n"

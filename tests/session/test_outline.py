@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from textwrap import dedent
 
+import pytest
+
 from pi_nb.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -137,6 +139,7 @@ def test_an_empty_session_says_so() -> None:
     assert grown().outline()._repr_html_() == "<p>(no entries)</p>"
 
 
+@pytest.mark.slow
 def test_a_tree_that_forks_at_every_entry_stays_readable() -> None:
     """Deeper than Python recurses, and an indentation that stops growing."""
     session = Session.create(cwd="/w")

@@ -72,6 +72,7 @@ async def test_a_time_out_keeps_what_was_printed(env: LocalEnv, call: Any) -> No
     assert result.details["failure"] == "timeout"
 
 
+@pytest.mark.slow
 async def test_a_time_out_after_the_shell_has_ended_says_both(env: LocalEnv, call: Any) -> None:
     """E-15."""
     result = await call(
@@ -83,6 +84,7 @@ async def test_a_time_out_after_the_shell_has_ended_says_both(env: LocalEnv, cal
     assert "Timed out after 0.4 s. The shell itself had ended with exit code 0" in result.text
 
 
+@pytest.mark.slow
 async def test_a_child_that_goes_on_is_mentioned(env: LocalEnv, call: Any) -> None:
     """E-01."""
     result = await call(bash_tool(env), command="sleep 3 & echo hi")
@@ -116,6 +118,7 @@ async def test_an_aborted_command_is_no_result(env: LocalEnv, call: Any) -> None
     assert result.details["failure"] == "aborted"
 
 
+@pytest.mark.slow
 async def test_output_is_shown_while_it_comes(env: LocalEnv, call: Any) -> None:
     seen: list[ToolResult] = []
 

@@ -168,6 +168,7 @@ async def test_of_a_line_of_megabytes_the_beginning_counts_and_that_is_said(call
     assert result.text.startswith("x:2: end\n\n[Of 1 long line the first 100,000 characters")
 
 
+@pytest.mark.slow
 async def test_memory_stays_small_however_large_the_file_is(
     env: LocalEnv, call: Any, tmp_path: Path
 ) -> None:

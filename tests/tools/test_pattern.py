@@ -82,6 +82,7 @@ WORST = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "unit"), WORST)
 def test_the_longest_line_that_is_searched_is_quick(text: str, unit: str) -> None:
     pattern = made(text)
