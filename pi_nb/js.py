@@ -6,9 +6,10 @@ numbers included.
 
 from __future__ import annotations
 
-import json
 import math
 import re
+from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any, SupportsFloat
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -84,7 +85,8 @@ def _write(value: Any, pieces: list[str]) -> None:
     elif isinstance(value, dict):
         before = "{"
         for key, item in value.items():
-            pieces.append(f"{before}{_text(_key(key))}:")
+            short = isinstance(key, str) and len(key) < 64
+            pieces.append(f"{before}{_name(key) if short else _text(_key(key))}:")
             _write(item, pieces)
             before = ","
         pieces.append("}" if value else "{}")
@@ -118,8 +120,14 @@ def _key(key: Any) -> str:
     return key if isinstance(key, str) else _scalar(key)
 
 
+@lru_cache(maxsize=1024)
+def _name(key: str) -> str:
+    """A key is one of a few dozen names, again and again."""
+    return _text(key)
+
+
 def _text(text: str) -> str:
-    written = json.dumps(well_paired(text), ensure_ascii=False)
+    written = encode_basestring(well_paired(text))
     if not written.isascii() and _SURROGATE.search(written):
         return _SURROGATE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", written)
     return written

@@ -8,10 +8,12 @@ work. The records say how far it came, and recovery writes down what was open.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pi_nb.ids import uuid7
 from pi_nb.loop.types import AgentTool
 from pi_nb.messages import (
     AssistantMessage,
@@ -21,7 +23,7 @@ from pi_nb.messages import (
 )
 from pi_nb.result import PiError
 from pi_nb.session.entries import MessageEntry
-from pi_nb.session.records import ToolStarted
+from pi_nb.session.records import Record, ToolStarted
 from pi_nb.session.session import Session
 
 INTERRUPTED = (
@@ -37,17 +39,29 @@ class Journal:
         self._session = session
         self._lane = lane
         self._run_id: str | None = None
+        self._beginning: asyncio.Future[Record] | None = None
         self._answer: str | None = None
 
     async def begin(self, intent: Mapping[str, Any]) -> None:
         """An operation begins at the lane's leaf; on disk before anything else of it."""
-        record = await self._session.record(
+        run_id = uuid7()
+        record = self._session.record(
             "operation_started",
             lane=self._lane,
+            id=run_id,
             sourceLeafId=self._session.leaf(self._lane),
             intent=dict(intent),
         )
-        self._run_id, self._answer = record.id, None
+        # The session writes in order, so what follows need not wait for this to come after it.
+        self._beginning = asyncio.ensure_future(record)
+        await asyncio.sleep(0)
+        self._run_id, self._answer = run_id, None
+
+    async def begun(self) -> None:
+        """The record of the beginning is on the disk; raises what kept it from there."""
+        beginning, self._beginning = self._beginning, None
+        if beginning is not None:
+            await beginning
 
     def answered(self, entry_id: str) -> None:
         """The entry whose calls run next."""
@@ -75,6 +89,7 @@ class Journal:
         run_id, self._run_id = self._run_id, None
         if run_id is None:
             return
+        await self.begun()
         fields: dict[str, Any] = {}
         if error is not None:
             code = error.code if isinstance(error, PiError) else "unknown"
