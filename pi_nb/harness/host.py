@@ -203,7 +203,6 @@ class Host:
             await state.gate.before(event, state.signal)
         if isinstance(event, MessageEnd):
             entry = await state.session.append_message(event.message, lane=state.lane)
-            await self.journal.begun()
             if isinstance(event.message, AssistantMessage):
                 self.journal.answered(entry.id)
                 for spent in filter(None, (state.spent, state.spent_by_session)):

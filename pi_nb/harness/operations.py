@@ -8,12 +8,10 @@ work. The records say how far it came, and recovery writes down what was open.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pi_nb.ids import uuid7
 from pi_nb.loop.types import AgentTool
 from pi_nb.messages import (
     AssistantMessage,
@@ -23,7 +21,7 @@ from pi_nb.messages import (
 )
 from pi_nb.result import PiError
 from pi_nb.session.entries import MessageEntry
-from pi_nb.session.records import Record, ToolStarted
+from pi_nb.session.records import ToolStarted
 from pi_nb.session.session import Session
 
 INTERRUPTED = (
@@ -39,29 +37,17 @@ class Journal:
         self._session = session
         self._lane = lane
         self._run_id: str | None = None
-        self._beginning: asyncio.Future[Record] | None = None
         self._answer: str | None = None
 
     async def begin(self, intent: Mapping[str, Any]) -> None:
         """An operation begins at the lane's leaf; on disk before anything else of it."""
-        run_id = uuid7()
-        record = self._session.record(
+        record = await self._session.record(
             "operation_started",
             lane=self._lane,
-            id=run_id,
             sourceLeafId=self._session.leaf(self._lane),
             intent=dict(intent),
         )
-        # The session writes in order, so what follows need not wait for this to come after it.
-        self._beginning = asyncio.ensure_future(record)
-        await asyncio.sleep(0)
-        self._run_id, self._answer = run_id, None
-
-    async def begun(self) -> None:
-        """The record of the beginning is on the disk; raises what kept it from there."""
-        beginning, self._beginning = self._beginning, None
-        if beginning is not None:
-            await beginning
+        self._run_id, self._answer = record.id, None
 
     def answered(self, entry_id: str) -> None:
         """The entry whose calls run next."""
@@ -89,7 +75,6 @@ class Journal:
         run_id, self._run_id = self._run_id, None
         if run_id is None:
             return
-        await self.begun()
         fields: dict[str, Any] = {}
         if error is not None:
             code = error.code if isinstance(error, PiError) else "unknown"
