@@ -98,6 +98,8 @@ class CompactionEntry(Entry):
     usage: Usage | None = None
     from_hook: bool | None = None
     retained_tail: tuple[AgentMessage, ...] | None = None
+    system_message: AgentMessage | None = None
+    """pi 1.x: the whole of prompt and tools as they were at this moment."""
 
     def gist(self) -> str:
         return f"{self.tokens_before:,} tokens: {quoted(self.summary)}"
@@ -162,6 +164,52 @@ class ContextEditEntry(Entry):
         return f"{what} {_short(self.target_id)}"
 
 
+class LabelEntry(Entry):
+    """v3 alone: a label on an entry, or None that takes it away. In v4 this is a fact."""
+
+    type: Literal["label"] = "label"
+    target_id: str
+    label: str | None = None
+
+    def gist(self) -> str:
+        what = quoted(self.label) if self.label else "no label"
+        return f"{what} on {_short(self.target_id)}"
+
+
+class SessionInfoEntry(Entry):
+    """v3 alone: the session's name from here on. In v4 this is a fact."""
+
+    type: Literal["session_info"] = "session_info"
+    name: str | None = None
+
+    def gist(self) -> str:
+        return f"name {quoted(self.name)}" if self.name else "no name"
+
+
+class UsageEntry(Entry):
+    """v3 alone: tokens that were paid for without a message, such as a cache kept warm."""
+
+    type: Literal["usage"] = "usage"
+    kind: str = ""
+    provider: str = ""
+    model: str = ""
+    usage: Usage | None = None
+    note: str | None = None
+
+    def gist(self) -> str:
+        return unquoted(f"{self.kind}: {self.provider}/{self.model}", 60)
+
+
+class LeafEntry(Entry):
+    """v3 alone, of a few older versions: the leaf is `target_id` from here on."""
+
+    type: Literal["leaf"] = "leaf"
+    target_id: str | None = None
+
+    def gist(self) -> str:
+        return f"to {_short(self.target_id)}" if self.target_id else "to the root"
+
+
 _TYPES: dict[str, type[Entry]] = {
     "message": MessageEntry,
     "model_change": ModelChangeEntry,
@@ -172,6 +220,13 @@ _TYPES: dict[str, type[Entry]] = {
     "custom": CustomEntry,
     "custom_message": CustomMessageEntry,
     "context_edit": ContextEditEntry,
+}
+_V3_TYPES: dict[str, type[Entry]] = {
+    **_TYPES,
+    "label": LabelEntry,
+    "session_info": SessionInfoEntry,
+    "usage": UsageEntry,
+    "leaf": LeafEntry,
 }
 
 
