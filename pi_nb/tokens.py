@@ -37,6 +37,8 @@ class Estimate:
 
     tokens: int
     source: str
+    reported: int = 0
+    """How many of them a provider reported."""
 
     def __str__(self) -> str:
         return f"{'' if self.source == 'provider' else '≈'}{self.tokens:,} ({self.source})"
@@ -87,22 +89,29 @@ def estimate_all(messages: Iterable[AgentMessage]) -> Estimate:
     return Estimate(sum(map(estimate_tokens, messages)), "pi")
 
 
-def context_size(messages: Sequence[AgentMessage]) -> Estimate:
+def context_size(messages: Sequence[AgentMessage], believed_from: int = 0) -> Estimate:
     """What the next request holds: the newest usage a provider reported, and what came since.
 
     Usage of failed and aborted answers and usage of zero is not believed (rule 4), nor is
     one that is older than a summary: it measured what the summary stands for. Without any,
     the messages alone are estimated; the system prompt and the tools are then not in it.
+
+    Args:
+        believed_from: The first message that is newer than every compaction and edit of the
+            branch, where that is known (`SessionContext.size` knows it).
     """
     summarised = max(
         (m.timestamp for m in messages if isinstance(m, CompactionSummaryMessage)), default=-1
     )
-    for index in range(len(messages) - 1, -1, -1):
+    if believed_from:
+        summarised = -1  # places in the branch say it better than clocks
+    for index in range(len(messages) - 1, believed_from - 1, -1):
         said = messages[index]
         if not isinstance(said, AssistantMessage) or said.stop_reason in ("error", "aborted"):
             continue
         if said.usage.total_tokens and said.timestamp > summarised:
             since = estimate_all(messages[index + 1 :]).tokens
             source = "provider+estimate" if since else "provider"
-            return Estimate(said.usage.total_tokens + since, source)
+            reported = said.usage.total_tokens
+            return Estimate(reported + since, source, reported)
     return estimate_all(messages)

@@ -29,7 +29,6 @@ from pi_nb.loop.types import ToolContext
 from pi_nb.messages import ImageContent, ToolCall
 from pi_nb.result import PiError
 from pi_nb.text import count, one_line
-from pi_nb.tokens import context_size
 
 from . import current
 from .cells import Cell, Cells, Walked
@@ -255,8 +254,7 @@ class Agent(AgentSettings):
     def _keep(self, live: LiveCell, result: TurnResult) -> None:
         """A run ended: remember what it came to, and leave what stays in its cell."""
         self.last = result
-        messages = self.session.context(self.harness.lane).messages
-        footing = footer(result, context_size(messages))
+        footing = footer(result, self.session.context(self.harness.lane).size)
         live.finish(result.ending, footing, result.message.stop_reason)
 
     def _abort_soon(self) -> None:

@@ -66,6 +66,7 @@ class SessionAppender(SessionReader):
     ) -> None:
         super().__init__(index, log, codec, path)
         self._read_only = read_only
+        self._why_read_only = ""
         self._writer = Writer()
         self._watchers: dict[int, Watcher] = {}
 
@@ -148,7 +149,7 @@ class SessionAppender(SessionReader):
         lane: str = "main",
     ) -> CompactionEntry:
         """A summary in the place of what lies before the kept entry; None keeps nothing."""
-        own = id or uuid7()
+        own = id or self._codec.new_id(self._index)
         given = _given({"details": details, "usage": usage, "from_hook": from_hook})
         entry = CompactionEntry(
             id=own,
@@ -210,6 +211,11 @@ class SessionAppender(SessionReader):
         self._known(target_id)
         await self._write(partial(_label, target_id, label))
 
+    def set_label_sync(self, target_id: str, label: str | None) -> None:
+        """As `set_label`, blocking."""
+        self._known(target_id)
+        self._write_sync(partial(_label, target_id, label))
+
     async def record(self, type: str, *, lane: str = "main", **fields: Any) -> Record:
         """Write down how the harness got where it is; `fields` are those of the record's class.
 
@@ -247,20 +253,27 @@ class SessionAppender(SessionReader):
     # --- on the writer thread ---------------------------------------------------------------
 
     def _entry(self, body: E, lane: str | None) -> E:
+        if lane is None and self._codec.one_lane:
+            raise PiError("invalid_argument", "a v3 session has one lane; nothing is detached")
         parent = body.parent_id if lane is None else self.leaf(lane)
         return body.having(
-            id=body.id or uuid7(),
+            id=body.id or self._codec.new_id(self._index),
             parent_id=parent,
             timestamp=body.timestamp or now_ms(),
             lane=lane,
         )
 
     def _move(self, leaf_id: str | None, lane: str) -> LaneMove | None:
-        if self.leaf(lane) == self._known(leaf_id):
+        if self.anchor(self.leaf(lane)) == self.anchor(self._known(leaf_id)):
             return None
         return LaneMove(lane=lane, leaf_id=leaf_id)
 
     def _new_lane(self, name: str, leaf_id: str | None) -> LaneMove:
+        if self._codec.one_lane:
+            text = (
+                "a v3 session has one lane; session.export(..., format='v4') makes one with lanes"
+            )
+            raise PiError("invalid_argument", text)
         if not name or name in self.lanes:
             raise PiError("invalid_argument", f"the lane {name!r} is there already")
         return LaneMove(lane=name, leaf_id=self._known(leaf_id))
@@ -270,6 +283,7 @@ class SessionAppender(SessionReader):
         value = make()
         if value is None:
             return value
+        self._ready()
         try:
             line = self._codec.encode(value, self._index)
             stored = self._codec.read(line)
@@ -282,6 +296,9 @@ class SessionAppender(SessionReader):
         self._take(checked.value, stored, place)
         self._tell(stored)
         return stored  # type: ignore[return-value]  # a line is read as the class it was made of
+
+    def _ready(self) -> None:
+        """Make the log fit for an append, before the first one."""
 
     def _tell(self, stored: Stored) -> None:
         with self._mutex:
@@ -302,7 +319,8 @@ class SessionAppender(SessionReader):
 
     def _writable(self) -> None:
         if self._read_only:
-            raise PiError("invalid_state", f"{self.path} is open read-only")
+            because = f": {self._why_read_only}" if self._why_read_only else ""
+            raise PiError("invalid_state", f"{self.path} is open read-only{because}")
 
 
 def _name(name: str | None) -> NameFact:

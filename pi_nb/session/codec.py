@@ -6,15 +6,18 @@ opened, so a session never writes what it would refuse to read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pi_nb.result import Result
 
 from .entries import Entry
 from .index import Diagnostic, Index, Place
+from .jsonl import Log
 from .records import Header, LabelFact, LaneMove, NameFact, Record
+
+Format = Literal["v3", "v4"]
+"""`v4` is our own, `v3` what pi writes."""
 
 Stored = Entry | Record | LaneMove | NameFact | LabelFact
 """What a line after the header says."""
@@ -31,13 +34,30 @@ class Loaded:
     """Bytes of a last line that was never finished."""
     unterminated: bool = False
     """The last line is whole, only its newline is missing."""
+    version: int = 4
+    """The number that the file's header has."""
+    read_only: str = ""
+    """Why nothing may be appended to this file, where something speaks against it."""
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class Codec(Protocol):
     """One file format. It holds no state: that is the index."""
 
-    def load(self, lines: Iterable[tuple[bytes, Place]]) -> Result[Loaded, Diagnostic]:
-        """Check a whole file, line by line, and index it."""
+    @property
+    def format(self) -> Format: ...
+
+    @property
+    def one_lane(self) -> bool:
+        """There is `main` and no other, and no entry is detached from it."""
+        ...
+
+    def open(self, log: Log) -> Result[Loaded, Diagnostic]:
+        """Check a whole file and index it."""
+        ...
+
+    def new_id(self, index: Index) -> str:
+        """An id for an entry that nobody has yet."""
         ...
 
     def header_line(self, header: Header) -> bytes: ...
@@ -59,9 +79,21 @@ class Codec(Protocol):
         ...
 
     def read(self, line: bytes) -> Stored:
-        """A line with its body.
+        """What a line says, with its body.
 
         Raises:
             ValueError: the body does not fit its type.
         """
+        ...
+
+    def entry(self, line: bytes, entry_id: str, index: Index) -> Entry:
+        """The entry of a line, whatever else the line says.
+
+        Raises:
+            ValueError: the body does not fit its type.
+        """
+        ...
+
+    def lane_of(self, entry: Entry) -> str | None:
+        """The lane whose leaf an entry became; None: it was detached."""
         ...

@@ -26,6 +26,7 @@ from pi_nb.messages import (
     read_message,
     text_of,
 )
+from pi_nb.tokens import Estimate, context_size
 
 from .entries import (
     ActiveToolsChangeEntry,
@@ -60,6 +61,14 @@ class SessionContext:
     active_tools: tuple[str, ...] | None = None
     """None where the branch never said: the host's own choice."""
     items: Sequence[ContextItem] = ()
+    believed_from: int = 0
+    """The first item that is newer than every compaction and edit of the branch: usage that
+    was reported before measured another context."""
+
+    @property
+    def size(self) -> Estimate:
+        """What the next request holds, and how we know."""
+        return context_size(self.messages, self.believed_from)
 
     @property
     def messages(self) -> list[AgentMessage]:
@@ -85,6 +94,7 @@ class ContextFold:
         self.model: tuple[str, str] | None = None
         self.active_tools: tuple[str, ...] | None = None
         self._items: list[ContextItem] = []
+        self._believed_from = 0
         self._edits = edits or {}
 
     def add(self, entry: Entry) -> bool:
@@ -122,8 +132,16 @@ class ContextFold:
     def snapshot(self) -> SessionContext:
         """The context as it is now; later entries do not change it."""
         return SessionContext(
-            self.thinking_level, self.model, self.active_tools, Grown(self._items)
+            self.thinking_level,
+            self.model,
+            self.active_tools,
+            Grown(self._items),
+            self._believed_from,
         )
+
+    def believe_from_here(self) -> None:
+        """What was reported up to now measured another context than this one."""
+        self._believed_from = len(self._items)
 
 
 def build_session_context(entries: Iterable[Entry]) -> SessionContext:
@@ -145,9 +163,16 @@ def project(steps: Sequence[Step], read: Callable[[str], Entry]) -> ContextFold:
     kept: Sequence[Step] = ()
     if newest >= 0 and isinstance(compaction := read(steps[newest].id), CompactionEntry):
         kept = _show_compaction(fold, compaction, steps[:newest])
-    for step in (*kept, *steps[newest + 1 :]):
+    for step in kept:
         if step.type in _SHOWN:
             fold.add(read(step.id))
+    if newest >= 0:
+        fold.believe_from_here()
+    for step in steps[newest + 1 :]:
+        if step.type in _SHOWN:
+            fold.add(read(step.id))
+        elif step.type == "context_edit":
+            fold.believe_from_here()
     # The kept part alone may say less, or something older, than the branch.
     fold.model = _newest(steps, read, ("message", "model_change"), _model_of)
     level = _newest(steps, read, ("thinking_level_change",), lambda e: e.thinking_level)

@@ -241,6 +241,13 @@ def read_entry(data: Mapping[str, Any]) -> Entry:
     return _TYPES.get(str(data.get("type")), Entry).model_validate(data)
 
 
+def read_v3_entry(data: Mapping[str, Any]) -> Entry:
+    """As `read_entry`, with the types that only v3 has."""
+    if data.get("type") == "message" and isinstance(data.get("message"), dict):
+        data = {**data, "message": read_message(data["message"])}
+    return _V3_TYPES.get(str(data.get("type")), Entry).model_validate(data)
+
+
 def _short(entry_id: str) -> str:
     """The end of an id: the beginning is the time, and alike in neighbours."""
     if not entry_id:

@@ -48,10 +48,11 @@ class Index:
         self.records: list[Place] = []
         self.open_operations: dict[str, Place] = {}
         """Started and not finished, by id."""
+        self.own: set[str] = set()
+        """Entries that a format without lanes and records keeps ours in (v3)."""
         # Columns by row of the tree; row 0 is no entry.
         self._types = [""]
         self._roles: list[str | None] = [None]
-        self._timestamps = array("q", [0])
         self._offsets = array("q", [0])
         self._lengths = array("q", [0])
         self._lines = array("i", [0])
@@ -63,7 +64,6 @@ class Index:
         *,
         type: str,
         role: str | None,
-        timestamp: int,
         lane: str | None,
         place: Place,
     ) -> None:
@@ -71,12 +71,37 @@ class Index:
         self.tree.add(id, parent)
         self._types.append(sys.intern(type))
         self._roles.append(sys.intern(role) if role is not None else None)
-        self._timestamps.append(timestamp)
         self._offsets.append(place.offset)
         self._lengths.append(place.length)
         self._lines.append(self.lines + 1)
         if lane is not None:
             self.lanes[lane] = id
+
+    def load(
+        self,
+        rows: dict[str, int],
+        parents: array[int],
+        *,
+        types: list[str],
+        roles: list[str | None],
+        places: tuple[array[int], array[int]],
+        lines: array[int],
+        count: int,
+    ) -> None:
+        """Take in a whole file at once, as columns without row 0; moves no leaf.
+
+        Args:
+            rows, parents: As `Tree.load` has them.
+            places: Offsets and lengths in bytes.
+            lines: The number of each entry's line; `count` is the number of all lines.
+        """
+        self.tree.load(rows, parents)
+        self._types += types
+        self._roles += roles
+        self._offsets += places[0]
+        self._lengths += places[1]
+        self._lines += lines
+        self.lines = count
 
     def set_label(self, target: str, label: str | None) -> None:
         if label:
@@ -91,8 +116,12 @@ class Index:
         """The role of a message entry; None for the other types."""
         return self._roles[self.tree.row(id)]
 
-    def timestamp_of(self, id: str) -> int:
-        return self._timestamps[self.tree.row(id)]
+    def newest(self, type: str) -> str | None:
+        """The entry of this type that stands last in the file."""
+        for row in range(len(self._types) - 1, 0, -1):
+            if self._types[row] == type:
+                return self.tree.id_at(row)
+        return None
 
     def place_of(self, id: str) -> Place:
         row = self.tree.row(id)

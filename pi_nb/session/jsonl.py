@@ -7,13 +7,15 @@ characters in JSON (known fault S-28). What a line means is a codec's matter.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, Protocol
 
+from pi_nb.ids import uuid7
 from pi_nb.result import PiError
 
 from .index import Place
@@ -23,6 +25,9 @@ Durability = Literal["fsync", "flush"]
 so that it survives this process but not a power failure."""
 
 _PRIVATE = 0o600
+_NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_BLOCK = 1 << 18
+"""Bytes read at once: more is slower, as it leaves the processor's cache."""
 
 
 class Log(Protocol):
@@ -30,6 +35,11 @@ class Log(Protocol):
 
     def lines(self) -> Iterator[tuple[bytes, Place]]:
         """Every line from the start; the last one may lack its newline."""
+        ...
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Whole lines, many at a time, and the offset of the first; the last one may lack its
+        newline."""
         ...
 
     def read(self, place: Place) -> bytes: ...
@@ -94,7 +104,10 @@ class FileLog:
         try:
             return cls(path, os.open(path, mode | os.O_CLOEXEC), durability)
         except OSError as error:
-            raise PiError("session", f"{path}: {error.strerror}") from None
+            text = f"{path}: {error.strerror}"
+            if not read_only and error.errno in _NOT_OURS:
+                text += "; Session.open(path, read_only=True) reads it"
+            raise PiError("session", text) from None
 
     def lines(self) -> Iterator[tuple[bytes, Place]]:
         if self._fd is None:
@@ -107,6 +120,24 @@ class FileLog:
             while offset < self._size and (line := file.readline(self._size - offset)):
                 yield line, Place(offset, len(line))
                 offset += len(line)
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        offset = 0  # of the first byte that was not given yet
+        place = 0
+        pieces: list[bytes] = []
+        while place < self._size:
+            data = self.read(Place(place, min(_BLOCK, self._size - place)))
+            place += len(data)
+            cut = data.rfind(b"\n") + 1
+            if cut:
+                whole = b"".join((*pieces, data[:cut]))
+                yield offset, whole
+                offset += len(whole)
+                pieces = [data[cut:]]
+            else:
+                pieces.append(data)  # a line longer than a block
+        if rest := b"".join(pieces):
+            yield offset, rest
 
     def read(self, place: Place) -> bytes:
         if self._fd is None:
@@ -159,6 +190,50 @@ class FileLog:
             self.append(b"\n")
         return aside
 
+    def rewrite(self, lines: Iterable[bytes], suffix: str) -> Path:
+        """Put other lines in the place of all, and keep the file as it was beside the new one.
+
+        Returns:
+            Where the old file is: its name and `suffix`, and a number if that is taken.
+
+        Raises:
+            PiError: `session`; the file is as it was.
+        """
+        old = self._unchanged()
+        fresh = self.path.with_name(f".{uuid7()}.part")
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            fd = os.open(fresh, flags, stat.S_IMODE(os.fstat(old).st_mode))
+            try:
+                size = 0
+                for line in lines:
+                    _write_all(fd, line)
+                    size += len(line)
+                self._sync(fd)
+                kept = self._keep(suffix)
+                os.replace(fresh, self.path)
+            except BaseException:
+                os.close(fd)
+                fresh.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise PiError("session", f"{self.path}: {error.strerror}; it is as it was") from None
+        if self.durability == "fsync":
+            _sync_folder(self.path.parent)
+        self._fd, self._size = fd, size
+        os.close(old)
+        return kept
+
+    def _keep(self, suffix: str) -> Path:
+        """A second name for the file as it is."""
+        for number in range(1, 1_000):
+            name = f"{self.path.name}{suffix}" + (f"-{number}" if number > 1 else "")
+            kept = self.path.with_name(name)
+            with contextlib.suppress(FileExistsError):
+                os.link(self.path, kept)
+                return kept
+        raise OSError(errno.EEXIST, "too many copies are kept beside it")
+
     def close(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
@@ -174,10 +249,16 @@ class FileLog:
         try:
             there = os.stat(self.path)
         except OSError as error:
-            text = f"{self.path} is gone ({error.strerror}); nothing was written"
+            text = (
+                f"{self.path} is gone ({error.strerror}); nothing was written, and what it held "
+                "can still be read here until the session is closed"
+            )
             raise PiError("session", text) from None
         if (ours.st_dev, ours.st_ino) != (there.st_dev, there.st_ino):
-            raise PiError("session", f"{self.path} was replaced by another file; open it again")
+            raise PiError(
+                "session",
+                f"{self.path} was replaced by another file; close the session and open it again",
+            )
         if ours.st_size != self._size:
             raise PiError(
                 "session",
@@ -207,7 +288,12 @@ class FileLog:
 
 
 def first_line(path: Path, limit: int) -> bytes:
-    """The first line of a regular file, or its first `limit` bytes.
+    """The first line of a regular file, or its first `limit` bytes; raises as `first_bytes`."""
+    return first_bytes(path, limit).partition(b"\n")[0]
+
+
+def first_bytes(path: Path, limit: int) -> bytes:
+    """The first `limit` bytes of a regular file.
 
     Raises:
         PiError: `session`: there is no such file, or it is a folder or a device.
@@ -219,7 +305,7 @@ def first_line(path: Path, limit: int) -> bytes:
             kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
             raise PiError("session", f"{path} is {kind}, not a session file")
         with open(path, "rb") as file:
-            return file.readline(limit)
+            return file.read(limit)
     except OSError as error:
         raise PiError("session", f"{path}: {error.strerror}") from None
 
@@ -257,6 +343,47 @@ def write_private(path: Path, data: bytes, *, sync: bool) -> None:
         os.close(fd)
     if sync:
         _sync_folder(path.parent)
+
+
+def write_whole(path: Path, lines: Iterable[bytes], *, sync: bool = True) -> None:
+    """A new file of these lines, all of it or nothing; no more than a few lines in memory.
+
+    It is written under another name, synced once, and then takes its own, which must be free.
+
+    Raises:
+        PiError: `session`: something is there already, or the disk refused. That, and what
+            `lines` raises, leaves nothing behind.
+    """
+    make_folder(path.parent)
+    hidden = path.with_name(f".{uuid7()}.part")
+    try:
+        with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE), "wb") as file:
+            file.writelines(lines)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        _take_name(hidden, path)
+    except FileExistsError:
+        raise PiError("session", f"{path} is there already") from None
+    except OSError as error:
+        raise PiError("session", f"{path}: {error.strerror}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            hidden.unlink(missing_ok=True)
+    if sync:
+        _sync_folder(path.parent)
+
+
+def _take_name(file: Path, path: Path) -> None:
+    """Rename, but never over another file. Where there are no links, by looking first."""
+    try:
+        os.link(file, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        if os.path.lexists(path):
+            raise FileExistsError(str(path)) from None
+        os.rename(file, path)
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -17,6 +17,9 @@ class MemoryLog:
         for number, line in enumerate(self._lines):
             yield line, Place(number, len(line))
 
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        return ((place.offset, line) for line, place in self.lines())
+
     def read(self, place: Place) -> bytes:
         return self._lines[place.offset]
 

@@ -14,8 +14,9 @@ from types import MappingProxyType
 
 from pi_nb.result import PiError
 
-from .codec import Codec, Stored
+from .codec import Codec, Format, Stored
 from .context import ContextFold, SessionContext, Step, project
+from .declared import Declared, declared
 from .entries import Entry, why
 from .index import Diagnostic, Index, Place
 from .jsonl import Log
@@ -29,6 +30,7 @@ class SessionReader:
     """The reading half of a `Session`."""
 
     def __init__(self, index: Index, log: Log, codec: Codec, path: Path | None) -> None:
+        self._version = index.header.version
         self._index = index
         self._log = log
         self._codec = codec
@@ -44,6 +46,17 @@ class SessionReader:
     def path(self) -> Path | None:
         """The resolved path; None for a session in memory."""
         return self._path
+
+    @property
+    def format(self) -> Format:
+        """`v4`, our own; `v3`, what pi writes, and what its v1 and v2 become."""
+        return self._codec.format
+
+    @property
+    def version(self) -> int:
+        """The version that the file has now, 1 to 4. A v1 or v2 file becomes v3 when something
+        is appended; the old one is kept beside it."""
+        return self._version
 
     @property
     def header(self) -> Header:
@@ -69,7 +82,7 @@ class SessionReader:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Entry id to label, as it is now."""
+        """Entry id to label, as it is now. A v3 file may label what it does not hold."""
         with self._mutex:
             return MappingProxyType(dict(self._index.labels))
 
@@ -97,6 +110,8 @@ class SessionReader:
     def leaf(self, lane: str = "main") -> str | None:
         """The entry that the lane's next one will follow; None: it will be a root.
 
+        In v3 that may be an entry of our own bookkeeping; `anchor` gives what it stands under.
+
         Raises:
             PiError: `invalid_argument`: no such lane.
         """
@@ -104,6 +119,33 @@ class SessionReader:
             return self._index.lanes[lane]
         except KeyError:
             raise PiError("invalid_argument", f"there is no lane {lane!r}") from None
+
+    def newest_leaf(self) -> str | None:
+        """The newest message, which may lie on another branch than the leaf; None: no message.
+
+        In v3 whatever comes last is the leaf, as pi has it: a stray entry of another program
+        can put it onto an old branch (known fault S-07).
+        """
+        with self._mutex:
+            return self._index.newest("message")
+
+    def is_own(self, entry_id: str) -> bool:
+        """Whether this is bookkeeping of ours that v3 holds in its tree; in v4 never."""
+        return entry_id in self._index.own
+
+    def anchor(self, entry_id: str | None) -> str | None:
+        """The nearest entry, this one or above it, that is no bookkeeping of ours."""
+        with self._mutex:
+            while entry_id is not None and entry_id in self._index.own:
+                entry_id = self._index.tree.parent(entry_id)
+            return entry_id
+
+    def declared(self, lane: str = "main") -> Declared:
+        """Prompt and tools as the system messages of the lane's branch declare them."""
+        with self._mutex:
+            index = self._index
+            steps = [Step(i, index.type_of(i), index.role_of(i)) for i in self.branch_ids(lane)]
+        return declared(steps, self.entry)
 
     def entry(self, entry_id: str) -> Entry:
         """One entry with its body.
@@ -118,11 +160,28 @@ class SessionReader:
         assert isinstance(entry, Entry)
         return entry
 
+    def entry_ids(self) -> list[str]:
+        """The ids of all entries, in file order: the n-th has the number n."""
+        with self._mutex:
+            return list(self._index.tree)
+
     def entries(self) -> Iterator[Entry]:
         """Every entry that is there now, in file order, read one by one."""
+        return map(self.entry, self.entry_ids())
+
+    def in_file_order(self) -> Iterator[Entry | Record]:
+        """Entries and records that are there now, as their lines follow one another.
+
+        In v3, where records stand in the tree, they come as the entries that they are there.
+        """
         with self._mutex:
-            ids = list(self._index.tree)
-        return map(self.entry, ids)
+            index = self._index
+            lines: dict[int, str | Place] = {index.place_of(i).offset: i for i in index.tree}
+            for place in index.records:
+                lines.setdefault(place.offset, place)
+        for offset in sorted(lines):
+            line = lines[offset]
+            yield from [self.entry(line)] if isinstance(line, str) else self._records([line])
 
     def records(self, since: int = 0) -> Iterator[Record]:
         """The records that are there now, in file order, read one by one.
@@ -229,10 +288,10 @@ class SessionReader:
             self._codec.apply(change, place, self._index)
             if isinstance(stored, LaneMove):
                 self._folds.pop(stored.lane, None)
-            elif isinstance(stored, Entry) and stored.lane is not None:
-                fold = self._folds.get(stored.lane)
+            elif isinstance(stored, Entry) and (lane := self._codec.lane_of(stored)) is not None:
+                fold = self._folds.get(lane)
                 if fold is not None and not fold.add(stored):
-                    del self._folds[stored.lane]
+                    del self._folds[lane]
 
     def _known(self, entry_id: str | None) -> str | None:
         if entry_id is not None and entry_id not in self._index.tree:
@@ -246,10 +305,13 @@ class SessionReader:
             yield record
 
     def _stored(self, place: Place, entry_id: str | None) -> Stored:
+        """What the line at a place says; as the entry that it is where an id is given."""
         with self._mutex:  # `close` takes the file away under it
             line = self._log.read(place)
         try:
-            return self._codec.read(line)
+            if entry_id is None:
+                return self._codec.read(line)
+            return self._codec.entry(line, entry_id, self._index)
         except (ValueError, RecursionError) as error:
             where = f"line {self._index.line_of(entry_id)}" if entry_id else f"byte {place.offset}"
             raise PiError("session", f"{self._path}: {where}: {why(error)}") from None

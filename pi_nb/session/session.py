@@ -12,34 +12,33 @@ import os
 import stat
 import threading
 import weakref
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from pi_nb.ids import now_ms, uuid7
-from pi_nb.result import Err, PiError
+from pi_nb.result import Err, Ok, PiError
 from pi_nb.text import count, quoted
 
 from .appender import SessionAppender
-from .codec import Loaded
+from .codec import Codec, Format, Loaded
 from .entries import why
 from .index import Diagnostic, Index
-from .jsonl import Durability, FileLog, Log, first_line, make_folder
+from .jsonl import Durability, FileLog, Log, first_bytes, make_folder
 from .lock import SessionLock
 from .memory import MemoryLog
 from .records import Header
 from .sniff import LIMIT, sniff
+from .v3.codec import V3
+from .v3.loading import Orphans
+from .v3.upgrade import upgraded
 from .v4.codec import V4
 from .writer import Writer
 
 # One object a file in a process. Weak: a session that nobody holds is closed, not kept.
 _open: weakref.WeakValueDictionary[Path, Session] = weakref.WeakValueDictionary()
 _opening = threading.RLock()
-
-_REFUSED = {
-    "empty": "is empty; Session.create(path, cwd=...) makes a session of it",
-    "foreign": "is not a session: its first line is no header",
-    "v3": "is a session of pi itself (v1 to v3), which this version cannot read yet",
-}
 
 
 class Session(SessionAppender):
@@ -53,13 +52,15 @@ class Session(SessionAppender):
         self,
         index: Index,
         log: Log,
+        codec: Codec,
         path: Path | None,
         lock: SessionLock | None,
         *,
         read_only: bool = False,
         durability: Durability = "fsync",
     ) -> None:
-        super().__init__(index, log, V4(), path, read_only=read_only)
+        super().__init__(index, log, codec, path, read_only=read_only)
+        self._unready: Callable[[], None] | None = None
         self._durability: Durability = durability
         self._end = weakref.finalize(self, _let_go, os.getpid(), self._writer, log, lock)
 
@@ -70,7 +71,9 @@ class Session(SessionAppender):
         *,
         cwd: str | os.PathLike[str],
         id: str | None = None,
+        format: Format = "v4",
         parent_session_id: str | None = None,
+        parent_session: str | None = None,
         metadata: dict[str, Any] | None = None,
         durability: Durability = "fsync",
     ) -> Self:
@@ -79,20 +82,32 @@ class Session(SessionAppender):
         Args:
             path: A file that does not exist or is empty; folders above it are made.
             cwd: Where the agent works.
+            format: `v4`, our own, with lanes; `v3`, for a session that pi shall open too.
+            parent_session: The path of the session that this one came from, as pi has it.
 
         Raises:
             PiError: `session`: something is there already, or the disk refused;
                 `invalid_argument`: metadata that JSON cannot hold.
         """
-        header = Header(id=id or uuid7(), created_at=now_ms(), cwd=os.path.abspath(cwd))
-        given = {"parent_session_id": parent_session_id, "metadata": metadata}
+        codec = _codec(format)
+        header = Header(
+            version=3 if format == "v3" else 4,
+            id=id or uuid7(),
+            created_at=now_ms(),
+            cwd=os.path.abspath(cwd),
+        )
+        given = {
+            "parent_session_id": parent_session_id,
+            "legacy_parent_session_path": parent_session,
+            "metadata": metadata,
+        }
         header = header.having(**{k: v for k, v in given.items() if v is not None})
         try:
-            line = V4().header_line(header)
+            line = codec.header_line(header)
         except (TypeError, ValueError) as error:
             raise PiError("invalid_argument", f"metadata: {why(error)}") from None
         if path is None:
-            return cls(Index(header), MemoryLog(line), None, None, durability=durability)
+            return cls(Index(header), MemoryLog(line), codec, None, None, durability=durability)
         file = _resolve(path)
         with _opening:
             if file in _open or _occupied(file):
@@ -103,7 +118,8 @@ class Session(SessionAppender):
                 undo.callback(lock.release)
                 log = FileLog.create(file, line, durability)
                 undo.pop_all()
-            _open[file] = session = cls(Index(header), log, file, lock, durability=durability)
+            session = cls(Index(header), log, codec, file, lock, durability=durability)
+            _open[file] = session
         return session
 
     @classmethod
@@ -112,6 +128,7 @@ class Session(SessionAppender):
         path: str | os.PathLike[str],
         *,
         read_only: bool = False,
+        orphans: Orphans = "roots",
         durability: Durability = "fsync",
     ) -> Session:
         """An existing session. While one is open, opening it again gives the same object,
@@ -119,11 +136,17 @@ class Session(SessionAppender):
 
         Read-only takes no lock and writes nothing, ever; it shows the file as it is now.
         Otherwise a torn last line is set aside in a file beside it, and a missing newline
-        is added; `diagnostics` says so.
+        is added; `diagnostics` says so. In a v4 file that happens at once. pi's own files
+        (v1 to v3) and empty ones are as they were until something is appended; v1 and v2
+        then become v3, and the old file is kept beside it.
+
+        Args:
+            orphans: For a v3 file, what becomes of entries whose parent is missing: `roots`,
+                or `previous`, to read on from the entry before them.
 
         Raises:
-            PiError: `session`: it is no session, a line is broken (named), or somebody else
-                has it (named). The file is as it was.
+            PiError: `session`: it is no session, a line of a v4 file is broken (named), or
+                somebody else has it (named). The file is as it was.
         """
         file = _resolve(path)
         with _opening:
@@ -132,9 +155,12 @@ class Session(SessionAppender):
                 if found.read_only and not read_only:
                     raise PiError("session", f"{file} is open read-only here; close that first")
                 return found
-            kind = sniff(first_line(file, LIMIT))
-            if kind != "v4":
-                raise PiError("session", f"{file} {_REFUSED[kind]}")
+            kind = sniff(first_bytes(file, LIMIT))
+            if kind == "foreign":
+                raise PiError(
+                    "session", f"{file} is not a session: it does not begin with a header"
+                )
+            codec: Codec = V4() if kind == "v4" else V3(orphans)
             with contextlib.ExitStack() as undo:
                 lock = None
                 if not read_only:
@@ -142,17 +168,58 @@ class Session(SessionAppender):
                     undo.callback(lock.release)
                 log = FileLog.open(file, durability, read_only=read_only)
                 undo.callback(log.close)
-                loaded = V4().load(log.lines())
-                if isinstance(loaded, Err):
-                    raise PiError("session", f"{file}: {loaded.error}")
-                odd = _mend(log, loaded.value, read_only=read_only)
+                found_in = codec.open(log)
+                if isinstance(found_in, Err):
+                    raise PiError("session", f"{file}: {found_in.error}")
+                loaded = found_in.value
+                now = kind == "v4" and not read_only
+                odd = (*loaded.diagnostics, *_mend(log, loaded, really=now))
                 undo.pop_all()
+            if kind == "empty":
+                fresh = Header(version=3, id=uuid7(), created_at=now_ms(), cwd=os.getcwd())
+                loaded.index.header = fresh
             session = cls(
-                loaded.value.index, log, file, lock, read_only=read_only, durability=durability
+                loaded.index,
+                log,
+                codec,
+                file,
+                lock,
+                read_only=read_only or bool(loaded.read_only),
+                durability=durability,
             )
+            session._version = loaded.version
+            session._why_read_only = loaded.read_only
             session._diagnostics = odd
+            if kind != "v4":
+                session._unready = partial(session._take_over, loaded, kind == "empty")
             _open[file] = session
         return session
+
+    def _ready(self) -> None:
+        if self._unready is not None:
+            self._unready()
+            self._unready = None
+
+    def _take_over(self, loaded: Loaded, empty: bool) -> None:
+        """Before the first append to a file of pi's: mend its end, make v3 of v1 and v2."""
+        log = self._log
+        assert isinstance(log, FileLog)
+        if empty:
+            log.append(self._codec.header_line(self.header))
+            return
+        _mend(log, loaded, really=True)
+        if loaded.version >= 3:
+            return
+        log.rewrite(upgraded(log.lines(), self._index), f".v{loaded.version}")
+        again = self._codec.open(log)
+        assert isinstance(again, Ok)
+        with self._mutex:
+            self._index, self._version = again.value.index, 3
+
+    @staticmethod
+    def opened(path: str | os.PathLike[str]) -> Session | None:
+        """The session that is open on a file in this process, if there is one."""
+        return _open.get(_resolve(path))
 
     @property
     def durability(self) -> Durability:
@@ -189,17 +256,23 @@ class Session(SessionAppender):
         return f"Session({about}, {count(len(self), 'entry', 'entries')}{state})"
 
 
-def _mend(log: FileLog, loaded: Loaded, *, read_only: bool) -> tuple[Diagnostic, ...]:
+def _codec(format: Format) -> Codec:
+    if format not in ("v3", "v4"):
+        raise PiError("invalid_argument", f"there is no session format {format!r}; v3 or v4")
+    return V3() if format == "v3" else V4()
+
+
+def _mend(log: FileLog, loaded: Loaded, *, really: bool) -> tuple[Diagnostic, ...]:
     """Repair the end of a log that a crash left (rule 17), or only say what is wrong."""
     if not loaded.torn and not loaded.unterminated:
         return ()
     aside = None
-    if not read_only:
+    if really:
         aside = log.repair(loaded.end, unterminated=loaded.unterminated)
     if loaded.unterminated:
         line, code, text = loaded.index.lines, "missing_newline", "the last line had no newline"
     else:
-        line, code = loaded.index.lines + 1, "torn_tail"
+        line, code = loaded.index.lines + (loaded.version == 4), "torn_tail"
         text = f"{count(loaded.torn, 'byte')} of an unfinished line"
         text += f", set aside in {aside.name}" if aside else ""
     return (Diagnostic(line, code, text),)

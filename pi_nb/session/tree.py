@@ -15,7 +15,12 @@ from collections.abc import Iterator
 
 
 class Tree:
-    """A forest of ids. Entries are added once, after their parents, and never change."""
+    """A forest of ids. Entries are added once and never change; a parent may come later
+    in the file only where a whole file is taken in by `load`.
+
+    What links children and counts depths is made when it is first asked for: opening a
+    file needs neither.
+    """
 
     def __init__(self) -> None:
         self._ids = [""]
@@ -40,15 +45,53 @@ class Tree:
         self._ids.append(id)
         self._rows[id] = row
         self._parent.append(above)
-        self._depth.append(self._depth[above] + 1)
-        for column in (self._first, self._last, self._next):
-            column.append(0)
-        if self._last[above]:
-            self._next[self._last[above]] = row
-        else:
-            self._first[above] = row
-        self._last[above] = row
         return row
+
+    def load(self, rows: dict[str, int], parents: array[int]) -> None:
+        """Take in a whole file at once, into a tree without entries.
+
+        Args:
+            rows: Ids to rows, in order: 1, 2, 3, ... It is kept, not copied.
+            parents: The row of each parent, 0 for none, in the same order; no cycles.
+
+        Raises:
+            ValueError: the tree has entries.
+        """
+        if self._rows:
+            raise ValueError("the tree has entries")
+        self._ids += rows
+        self._rows = rows
+        self._parent += parents
+
+    def _link(self) -> None:
+        """Link the rows that came since the last time to their parents."""
+        known, total = len(self._depth), len(self._ids)
+        if known == total:
+            return
+        for column in (self._depth, self._first, self._last, self._next):
+            column.frombytes(bytes(column.itemsize * (total - known)))
+        parents, depth = self._parent, self._depth
+        first, last, following = self._first, self._last, self._next
+        for row in range(known, total):
+            above = parents[row]
+            if depth[above] or not above:
+                depth[row] = depth[above] + 1
+            else:
+                self._count(row)
+            if last[above]:
+                following[last[above]] = row
+            else:
+                first[above] = row
+            last[above] = row
+
+    def _count(self, row: int) -> None:
+        """The depth of a row whose parent comes later in the file."""
+        way = []
+        while row and not self._depth[row]:
+            way.append(row)
+            row = self._parent[row]
+        for step in reversed(way):
+            self._depth[step] = self._depth[self._parent[step]] + 1
 
     def row(self, id: str | None) -> int:
         """The row of an id; 0 for None.
@@ -76,10 +119,12 @@ class Tree:
 
     def depth(self, id: str | None) -> int:
         """Entries from the root to this one, both counted; 0 for None."""
+        self._link()
         return self._depth[self.row(id)]
 
     def children(self, id: str | None) -> list[str]:
         """What follows an entry, in file order; the roots for None."""
+        self._link()
         found = []
         row = self._first[self.row(id)]
         while row:
@@ -99,6 +144,7 @@ class Tree:
 
     def common_ancestor(self, one: str | None, other: str | None) -> str | None:
         """The deepest entry on both branches; an entry is on its own branch. None: no such."""
+        self._link()
         left, right = self.row(one), self.row(other)
         while left != right:
             if self._depth[left] >= self._depth[right]:

@@ -379,12 +379,12 @@ async def test_read_only_writes_nothing_ever(
 
 
 FOREIGN = {
-    "empty": (b"", "is empty; Session.create"),
     "text": (b"hello\nworld\n", "is not a session"),
     "a log with other keys": (b'{"a":1}\n{"b":2}\n', "is not a session"),
     "blank": (b"\n\n", "is not a session"),
     "bytes": (b"\x00\xff" * 100_000, "is not a session"),
-    "a session of pi": (b'{"type":"session","version":3,"id":"x"}\n', "cannot read yet"),
+    "another program's session line": (b'{"type":"session","uuid":"x"}\n', "is not a session"),
+    "another program's messages": (b'{"type":"user","uuid":"x"}\n', "is not a session"),
     "broken inside": (
         b'{"kind":"header","version":4,"id":"s","createdAt":1,"cwd":"/w"}\n{"kind":"x"}\n',
         "line 2: invalid_entry",
@@ -472,7 +472,7 @@ class CountingLog(MemoryLog):
 async def test_a_turn_does_not_read_its_branch_again() -> None:
     header = Header(id="s", created_at=1, cwd="/w")
     log = CountingLog(V4().header_line(header))
-    async with Session(Index(header), log, None, None) as session:
+    async with Session(Index(header), log, V4(), None, None) as session:
         for number in range(50):
             await session.append_message(user(str(number)))
         session.context()

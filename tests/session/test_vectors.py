@@ -21,7 +21,12 @@ FILES = json.loads((VECTORS / "sessions_v4.json").read_text("utf-8"))
 CONTEXTS = json.loads((VECTORS / "compaction.json").read_text("utf-8"))["context"]
 
 
-@pytest.mark.parametrize("case", FILES, ids=lambda case: case["name"])
+# An empty file says no version. As v4 it is an error, which the codec's test below holds;
+# opening it gives a new session, as the vectors of v3 have it (known fault S-10, rule 16).
+SAID = [case for case in FILES if case["text"]]
+
+
+@pytest.mark.parametrize("case", SAID, ids=lambda case: case["name"])
 def test_a_v4_file_opens_as_the_reference_says(case: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(case["text"].encode())

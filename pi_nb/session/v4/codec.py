@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
 
+from pi_nb.ids import uuid7
 from pi_nb.js import dumps
 from pi_nb.result import Err, Ok, Result
 from pi_nb.session.codec import Loaded, Stored
 from pi_nb.session.entries import Entry, read_entry, why
 from pi_nb.session.index import Diagnostic, Index, Place
+from pi_nb.session.jsonl import Log
 from pi_nb.session.records import Header, LabelFact, LaneMove, NameFact, Record, read_record
 from pi_nb.text import safe_line, scrub_data
 
@@ -35,7 +37,17 @@ _OWN = ("kind", "seq")
 class V4:
     """The codec of v4; see `pi_nb.session.codec.Codec` for the contract."""
 
+    format: Literal["v4"] = "v4"
+    one_lane = False
+
+    def open(self, log: Log) -> Result[Loaded, Diagnostic]:
+        return self.load(log.lines())
+
+    def new_id(self, index: Index) -> str:
+        return uuid7()
+
     def load(self, lines: Iterable[tuple[bytes, Place]]) -> Result[Loaded, Diagnostic]:
+        """Check a whole file, line by line, and index it."""
         index: Index | None = None
         end = 0
         unterminated = False
@@ -92,7 +104,6 @@ class V4:
                     change.parent_id,
                     type=change.type,
                     role=None if change.message is UNSET else change.message.role,
-                    timestamp=change.timestamp,
                     lane=None if change.lane is UNSET else change.lane,
                     place=place,
                 )
@@ -126,6 +137,14 @@ class V4:
             case "fact":
                 return LabelFact.model_validate(data)
         raise ValueError(f"a line of kind {kind!r}")
+
+    def entry(self, line: bytes, entry_id: str, index: Index) -> Entry:
+        entry = self.read(line)
+        assert isinstance(entry, Entry)
+        return entry
+
+    def lane_of(self, entry: Entry) -> str | None:
+        return entry.lane
 
 
 def _complaint(line: Line, index: Index) -> str | None:

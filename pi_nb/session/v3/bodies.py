@@ -1,0 +1,172 @@
+"""Reads entries of v3 files, those too that lack something or hold it in another form.
+
+Nothing is refused: what fits no class comes back as a plain `Entry`, which is shown by its
+type and sent to nobody. What is made up is what the entry's neighbours would say, never
+the clock: a file reads the same every time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pi_nb.messages import UnknownMessage
+from pi_nb.session.entries import Entry, read_v3_entry
+from pi_nb.text import scrub_data
+
+_REQUIRED: dict[str, dict[str, Any]] = {
+    "model_change": {"provider": "", "modelId": ""},
+    "thinking_level_change": {"thinkingLevel": "off"},
+    "active_tools_change": {"activeToolNames": []},
+    "compaction": {"summary": ""},
+    "branch_summary": {"summary": ""},
+    "custom": {"customType": ""},
+    "custom_message": {"customType": "", "content": ""},
+    "label": {"targetId": ""},
+}
+_MESSAGE: dict[str, dict[str, Any]] = {
+    "user": {"content": ""},
+    "system": {"content": ""},
+    "toolResult": {"toolCallId": ""},
+    "bashExecution": {"command": ""},
+    "custom": {"customType": "", "content": ""},
+    "hookMessage": {"customType": "", "content": ""},
+    "branchSummary": {"summary": ""},
+    "compactionSummary": {"summary": ""},
+}
+_BLOCK: dict[str, dict[str, Any]] = {
+    "text": {"text": ""},
+    "thinking": {"thinking": ""},
+    "image": {"data": "", "mimeType": ""},
+    "toolCall": {"id": "", "name": "", "arguments": {}},
+}
+_STOPS = ("stop", "length", "toolUse", "error", "aborted", "deferred")
+
+
+def parsed(line: bytes) -> dict[str, Any]:
+    """The object of a line that `loading` took for an entry."""
+    text = line.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n\x00")
+    data = json.loads(text.decode(errors="replace"))
+    if not isinstance(data, dict):
+        raise ValueError("a line that is no object")
+    return scrub_data(data) if b"\\ud" in line or b"\\uD" in line else data
+
+
+def read_body(data: Mapping[str, Any]) -> Entry:
+    """An entry from the object of its line, which has an id and a parent by now."""
+    moment = milliseconds(data.get("timestamp")) or _said_at(data) or 0
+    data = {**data, "timestamp": moment}
+    message = data.get("message")
+    if isinstance(message, dict) and not isinstance(message.get("timestamp"), int):
+        said = milliseconds(message.get("timestamp"))
+        data["message"] = {**message, "timestamp": moment if said is None else said}
+    for form in (data, _completed(data)):
+        try:
+            return read_v3_entry(form)
+        except (ValueError, RecursionError):
+            continue
+    return Entry.model_validate(
+        {**data, "type": str(data.get("type")), "id": data["id"], "parentId": data["parentId"]}
+    )
+
+
+def milliseconds(stamp: Any) -> int | None:
+    """Milliseconds since 1970 of an ISO 8601 text, or of a number that is that already."""
+    if isinstance(stamp, bool):
+        return None
+    if isinstance(stamp, int | float):
+        return int(stamp) if 0 <= stamp < 2**53 else None
+    if not isinstance(stamp, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    # Not `timestamp()`: a float of seconds does not hold every millisecond.
+    since = moment - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def iso(stamp: int) -> str:
+    """The form of a time in v3: UTC, with milliseconds, as JavaScript writes it."""
+    try:
+        moment = datetime.fromtimestamp(stamp // 1_000, UTC)
+    except (ValueError, OverflowError, OSError):
+        moment, stamp = _EPOCH, 0
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{stamp % 1_000:03}Z"
+
+
+def _said_at(data: Mapping[str, Any]) -> int | None:
+    message = data.get("message")
+    return milliseconds(message.get("timestamp")) if isinstance(message, dict) else None
+
+
+def _completed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The object with what its type needs; what is there stays unless it cannot be read."""
+    full = _filled(data, _REQUIRED.get(str(data.get("type")), {}))
+    if isinstance(full.get("message"), dict):
+        full["message"] = _message(full["message"])
+    elif full.get("type") == "message":
+        full["message"] = UnknownMessage(role="", timestamp=full["timestamp"])
+    if full.get("type") == "custom_message":
+        full["content"] = _content(full["content"])
+    for field in ("usage", "details", "retainedTail", "systemMessage"):
+        if field in full and not isinstance(full[field], dict | list):
+            del full[field]
+    return full
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    full = _filled(message, _MESSAGE.get(str(message.get("role")), {}))
+    if "content" in full:
+        full["content"] = _content(full["content"])
+    if full.get("role") == "assistant":
+        if full.get("stopReason") not in _STOPS:
+            full.pop("stopReason", None)
+        for field in ("api", "provider", "model"):
+            if not isinstance(full.get(field, ""), str):
+                full[field] = ""
+    if not _numbers(full.get("usage")):
+        full.pop("usage", None)
+    return full
+
+
+def _content(content: Any) -> Any:
+    if content is None:
+        return ""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return [
+        _filled(block, _BLOCK.get(str(block.get("type")), {"type": "unknown"}))
+        if isinstance(block, dict)
+        else {"type": "text", "text": block if isinstance(block, str) else ""}
+        for block in content
+    ]
+
+
+def _filled(given: Mapping[str, Any], required: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, and the required value where a field is missing or of another kind."""
+    full = dict(given)
+    for name, value in required.items():
+        found = full.get(name)
+        fits = isinstance(found, type(value)) or (name == "content" and found is not None)
+        if not fits:
+            full[name] = value
+    return full
+
+
+def _numbers(usage: Any) -> bool:
+    """Whether a usage can be read: numbers, and a cost of numbers."""
+    if not isinstance(usage, dict):
+        return False
+    cost = usage.get("cost", {})
+    values = [value for name, value in usage.items() if name != "cost"]
+    values += cost.values() if isinstance(cost, dict) else [None]
+    return all(isinstance(value, int | float) for value in values)
