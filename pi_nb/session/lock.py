@@ -2,11 +2,13 @@
 
 The system's own lock on `<file>.lock` ends with its process, however that dies. Beside it
 `<file>.owner.json` says who holds it. On a file system without locks the owner's word is
-what counts, for as long as it lives.
+what counts, for as long as it lives. Both files go when the lock is let go of, so that a
+folder of somebody else's sessions is left as it was.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -93,11 +95,11 @@ class SessionLock:
             raise PiError("session", f"{path} cannot be locked: {error.strerror}; {hint}") from None
         try:
             self._own(path)
-        except OSError as error:
-            self._lock.release()
-            raise PiError("session", f"{self._owner_file}: {error.strerror}") from None
-        except BaseException:
-            self._lock.release()
+        except BaseException as error:
+            self._unlock()
+            if isinstance(error, OSError):
+                text = f"{self._owner_file}: {error.strerror}"
+                raise PiError("session", text) from None
             raise
 
     def _own(self, path: Path) -> None:
@@ -119,10 +121,23 @@ class SessionLock:
 
     def release(self) -> None:
         """Let go. The second and later calls do nothing."""
-        if self._lock.is_locked:
-            if _read(self._owner_file) == self._me:
+        if not self._lock.is_locked:
+            return
+        if _read(self._owner_file) == self._me:
+            with contextlib.suppress(OSError):  # a folder that became read-only keeps them
                 self._owner_file.unlink(missing_ok=True)
+            self._unlock()
+        else:
+            # Somebody took our files away, and what stands there now may lock for another.
             self._lock.release()
+
+    def _unlock(self) -> None:
+        """Take the lock file away and let go, in this order: whoever opened the file before
+        finds, once it has the lock, that no name leads to it, and does not count it as one.
+        """
+        with contextlib.suppress(OSError):
+            os.unlink(self._lock.lock_file)
+        self._lock.release()
 
 
 def _in_use(path: Path, owner: Owner | None) -> PiError:

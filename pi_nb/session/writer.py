@@ -7,15 +7,18 @@ a write and wait for it, and a write that was begun is finished whoever stops wa
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pi_nb.result import PiError
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 class Writer:
@@ -53,8 +56,18 @@ class Writer:
         return self.submit(job).result()
 
     async def do(self, job: Callable[[], T]) -> T:
-        """Queue a job and await it. A cancelled waiter leaves; the job is done all the same."""
-        return await asyncio.shield(asyncio.wrap_future(self.submit(job)))
+        """Queue a job and await it. A cancelled waiter leaves; the job is done all the same.
+
+        What it raises then is logged: nobody else will look at it.
+        """
+        waiting = asyncio.wrap_future(self.submit(job))
+        try:
+            # `wait` leaves the future alone when it is cancelled; awaiting it would not.
+            await asyncio.wait({waiting})
+            return waiting.result()
+        except asyncio.CancelledError:
+            waiting.add_done_callback(_left_behind)
+            raise
 
     def close(self, *, wait: bool) -> None:
         """Take no more jobs; with `wait`, return when the queued ones are done.
@@ -65,3 +78,8 @@ class Writer:
         if wait and threading.get_ident() == self._thread:
             raise PiError("invalid_state", "a watcher cannot close its session")
         self._pool.shutdown(wait=wait and os.getpid() == self._process)
+
+
+def _left_behind(write: asyncio.Future[Any]) -> None:
+    if not write.cancelled() and (error := write.exception()) is not None:
+        _log.error("a write whose caller was cancelled failed: %s", error)

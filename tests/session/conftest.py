@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,17 @@ from pi_nb.session.session import Session
 def session(tmp_path: Path) -> Iterator[Session]:
     with Session.create(tmp_path / "s.jsonl", cwd=tmp_path, durability="flush") as session:
         yield session
+
+
+@pytest.fixture(params=["v4", "v3"])
+def create(request: pytest.FixtureRequest) -> Callable[..., Session]:
+    """`Session.create` in each format that a file may have, without waiting for the disk."""
+
+    def make(path: Path, **options: Any) -> Session:
+        given = {"format": request.param, "durability": "flush", **options}
+        return Session.create(path, cwd="/w", **given)
+
+    return make
 
 
 @pytest.fixture
