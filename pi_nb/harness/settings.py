@@ -70,7 +70,8 @@ class Settings:
     @property
     def leaf(self) -> str | None:
         """The entry that the next prompt follows; None before the first."""
-        return self._state.session.leaf(self._state.lane)
+        session = self._state.session
+        return session.anchor(session.leaf(self._state.lane))
 
     async def use_lane(self, name: str, *, begin: bool = False) -> None:
         """Go on in another lane of the session, with the thinking level and the tools that

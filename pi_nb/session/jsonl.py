@@ -122,22 +122,20 @@ class FileLog:
                 offset += len(line)
 
     def blocks(self) -> Iterator[tuple[int, bytes]]:
-        offset = 0  # of the first byte that was not given yet
-        place = 0
-        pieces: list[bytes] = []
-        while place < self._size:
-            data = self.read(Place(place, min(_BLOCK, self._size - place)))
-            place += len(data)
+        offset = 0
+        length = _BLOCK
+        while offset < self._size:
+            length = min(length, self._size - offset)
+            data = self.read(Place(offset, length))
             cut = data.rfind(b"\n") + 1
-            if cut:
-                whole = b"".join((*pieces, data[:cut]))
-                yield offset, whole
-                offset += len(whole)
-                pieces = [data[cut:]]
-            else:
-                pieces.append(data)  # a line longer than a block
-        if rest := b"".join(pieces):
-            yield offset, rest
+            if offset + length == self._size:
+                cut = length
+            if not cut:
+                length *= 2  # a line longer than a block
+                continue
+            yield offset, data[:cut]  # what is cut off is read again: cheaper than to join it
+            offset += cut
+            length = _BLOCK
 
     def read(self, place: Place) -> bytes:
         if self._fd is None:

@@ -7,6 +7,7 @@ them, our leaf moves and records as `custom` entries that pi passes over.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, Literal
 
 from pi_nb.ids import now_ms, short_id
@@ -51,7 +52,9 @@ class V3:
             loading.block(start, data)
         index = loading.finish()
         because = ""
-        if not version:
+        if not first:
+            loading.diagnostics.clear()  # an empty file becomes a session: nothing is missing
+        elif not version:
             because = "the file has no header; session.export(...) writes one that has"
         elif version > CURRENT:
             because = f"the file says version {version}, which is newer than this program"
@@ -170,8 +173,11 @@ def _find_header(
     """The header in a file's first block, its version (0: none), and where it ends."""
     odd: list[Diagnostic] = []
     start = 0
-    for number, line in enumerate(first[:HEAD].split(b"\n"), 1):
-        end = min(start + len(line) + 1, len(first))
+    for number in count(1):
+        end = first.find(b"\n", start) + 1 or len(first)
+        if start >= min(end, HEAD):
+            break
+        line = first[start:end]
         found = read_header(line)
         if found is not None:
             header, version, complaint = found

@@ -44,12 +44,14 @@ class Line(Struct, gc=False, rename="camel"):
     def role(self) -> str | None:
         if self.message is UNSET:
             return None
-        return "custom" if self.message.role == "hookMessage" else self.message.role
+        return self.message.role
 
 
 class RecordLine(Struct, gc=False):
     data: RecordHead
 
 
-read_line = msgspec.json.Decoder(Line).decode
+_LINE = msgspec.json.Decoder(Line)
+read_line = _LINE.decode
+read_lines = _LINE.decode_lines
 read_record_line = msgspec.json.Decoder(RecordLine).decode

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, count
-from operator import ge
+from itertools import count
+from operator import ge, sub
 from sys import intern
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from pi_nb.session.index import Diagnostic, Index, Place
 from pi_nb.session.records import Header
 from pi_nb.text import quoted, safe_line, scrub_data
 
-from .lines import LEAF, OWN, RECORD, Head, Line, read_line, read_record_line
+from .lines import LEAF, OWN, RECORD, Head, Line, read_lines, read_record_line
 
 BOM = b"\xef\xbb\xbf"
 MOST_DIAGNOSTICS = 1_000
@@ -67,8 +67,7 @@ class Loading:
 
     def block(self, offset: int, data: bytes) -> None:
         """Take whole lines; only the last line of a file may lack its newline."""
-        lines = data.split(b"\n")
-        if lines[-1] or not self._quickly(offset, data, lines[:-1]):
+        if not data.endswith(b"\n") or not self._quickly(offset, data):
             self._patiently(offset, data)
         self.end = offset + len(data) - self.torn
 
@@ -83,7 +82,7 @@ class Loading:
             roles=self._roles,
             places=(self._offsets, self._lengths),
             lines=self._lines,
-            count=max(self.number, 1),
+            count=max(self.number - bool(self.torn), 1),
         )
         index.lanes["main"] = self._leaf
         newest = index.newest("message")
@@ -94,42 +93,43 @@ class Loading:
 
     # --- blocks without a fault ---------------------------------------------------------
 
-    def _quickly(self, offset: int, data: bytes, lines: list[bytes]) -> bool:
+    def _quickly(self, offset: int, data: bytes) -> bool:
         """Take a block at once; False, and nothing is taken, where anything is odd."""
         try:
             if not data.isascii():
                 data.decode()  # msgspec looks at the UTF-8 of those strings only that it keeps
-            found = list(map(read_line, lines))
+            found = read_lines(data)
         except (ValueError, RecursionError):
             return False
+        ends = _ends(data)
+        if len(found) != len(ends):
+            return False  # blank lines, which the decoder passes over
         ids = [line.id for line in found]
         fresh = dict(zip(ids, count(len(self._rows) + 1), strict=False))
         if len(fresh) < len(ids) or "" in fresh or not self._rows.keys().isdisjoint(fresh):
             return False
         types = [intern(line.type) for line in found]
         kinds = set(types)
-        roles = [line.role for line in found] if "message" in kinds else [None] * len(found)
+        heads = [line.message for line in found]
+        roles = [None if head is UNSET else intern(head.role) for head in heads]
         if "session" in kinds or (self._version < 2) or roles.count(None) > _others(types, kinds):
             return False
-        lengths = [len(line) + 1 for line in lines]
-        self._lengths.extend(lengths)
-        del lengths[-1:]
-        self._offsets.extend(accumulate(lengths, initial=offset))
-        self._lines.extend(range(self.number + 1, self.number + len(lines) + 1))
-        self._roles += [None if role is None else intern(role) for role in roles]
+        starts = [0, *ends[:-1]]
+        self._offsets.extend([offset + start for start in starts])
+        self._lengths.extend(map(sub, ends, starts))
+        self._lines.extend(range(self.number + 1, self.number + len(ends) + 1))
+        self._roles += roles if "hookMessage" not in roles else map(_role_now, roles)
         self._types += types
         self._rows |= fresh
         self._point([line.parent_id for line in found])
         if ids:
             self._leaf, self._leaf_set = ids[-1], False
         if not kinds.isdisjoint(_SPECIAL):
-            first = len(self._rows) - len(found)
-            for row, line in enumerate(found, first + 1):
+            for line, start, end in zip(found, starts, ends, strict=True):
                 if line.type in _SPECIAL:
-                    place = Place(self._offsets[row - 1], self._lengths[row - 1])
-                    note(self._index, line, lines[row - first - 1], place)
+                    note(self._index, line, data[start:end], Place(offset + start, end - start))
             self._settle(found[-1])
-        self.number += len(lines)
+        self.number += len(ends)
         return True
 
     def _point(self, parents: list[str | None]) -> None:
@@ -204,7 +204,6 @@ class Loading:
             self.odd(number, "bad_line", f"no JSON object: {quoted(_shown(text))}")
         else:
             self.torn = len(raw)
-            self.odd(number, "torn_tail", f"an unfinished last line of {len(raw):,} bytes")
         return None
 
     def _id(self, data: dict[str, Any], number: int) -> str:
@@ -231,8 +230,8 @@ class Loading:
         else:
             self._rows[line.id] = len(self._rows) + 1
             self._types.append(intern(line.type))
-            role = line.role
-            self._roles.append(None if role is None else intern(role))
+            role = None if line.message is UNSET else intern(line.message.role)
+            self._roles.append(_role_now(role))
             self._offsets.append(place.offset)
             self._lengths.append(place.length)
             self._lines.append(self.number)
@@ -256,7 +255,6 @@ class Loading:
             number = self._lines[row - 1]
             found = self._rows.get(parent)
             if found is not None:
-                self.odd(number, "parent_later", f"its parent {safe_line(parent, 40)} comes later")
                 self._parents[row - 1] = found
                 continue
             before = row - 1 if self._orphans == "previous" else 0
@@ -267,7 +265,11 @@ class Loading:
             self.odd(number, "unknown_parent", text)
             self._parents[row - 1] = before
         if any(map(ge, self._parents, count(1))):
+            late = [row for row, parent in enumerate(self._parents, 1) if parent >= row]
             self._break_cycles()
+            for row in late:
+                if self._parents[row - 1]:
+                    self.odd(self._lines[row - 1], "parent_later", "its parent comes later")
         if self._leaf is not None and self._leaf not in self._rows:
             text = f"the leaf {safe_line(self._leaf, 40)} is not there; the last entry is the leaf"
             self.odd(self.number, "unknown_leaf", text)
@@ -332,6 +334,10 @@ def made_id(number: int, taken: Iterable[str]) -> str:
     return made
 
 
+def _role_now(role: str | None) -> str | None:
+    return "custom" if role == "hookMessage" else role  # v2's word for it
+
+
 def _text(data: dict[str, Any], field: str) -> str | UnsetType:
     found = data.get(field)
     return found if isinstance(found, str) else UNSET
@@ -340,6 +346,16 @@ def _text(data: dict[str, Any], field: str) -> str | UnsetType:
 def _others(types: list[str], kinds: set[str]) -> int:
     """How many entries are no messages."""
     return 0 if kinds == {"message"} else len(types) - types.count("message")
+
+
+def _ends(data: bytes) -> list[int]:
+    """Where each line ends, newline included. Cheaper than to split: nothing is copied."""
+    ends = []
+    end = 0
+    find = data.find
+    while end := find(b"\n", end) + 1:
+        ends.append(end)
+    return ends
 
 
 def _lines(offset: int, data: bytes) -> Iterator[tuple[bytes, Place]]:
