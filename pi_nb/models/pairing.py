@@ -12,6 +12,7 @@ One message at a time, so that a growing history costs only what is new.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -29,7 +30,7 @@ from pi_nb.messages import (
     UserMessage,
     blocks_of,
 )
-from pi_nb.text import scrub, scrub_data
+from pi_nb.text import safe_line, scrub, scrub_data
 
 from .types import Messages, Model
 
@@ -53,13 +54,17 @@ SIGNING_APIS = frozenset(
 text alone goes back, under the key it came with."""
 
 
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""What every provider with pictures takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One difference between the log and what is sent.
 
     Codes: `result_missing` `result_moved` `result_orphan` `result_duplicate`
     `result_of_failed` `message_failed` `message_empty` `placeholder` `text_empty`
-    `thinking_left_out` `image_left_out` `block_unknown` `surrogates` `call_id`.
+    `thinking_left_out` `image_left_out` `image_broken` `block_unknown` `surrogates` `call_id`.
     """
 
     code: str
@@ -267,6 +272,10 @@ class Pairing:
                 kept.extend(self._texts(block))
             elif not isinstance(block, ImageContent):
                 self._note("block_unknown", f"A block of the unknown type {block.type!r}")
+            elif why := _why_no_picture(block):
+                self._note("image_broken", f"An image that {why}")
+                mime = safe_line(block.mime_type, 40)
+                kept.append(TextContent(text=f"[An image ({mime}) was left out here: it {why}]"))
             elif self._model is not None and not self._model.images:
                 self._note("image_left_out", f"{self._model} takes no images")
                 kept.append(TextContent(text=f"[An image ({block.mime_type}) was left out here]"))
@@ -343,3 +352,13 @@ def _unfinished(call: ToolCall, timestamp: int) -> ToolResultMessage:
         is_error=True,
         timestamp=timestamp,
     )
+
+
+def _why_no_picture(image: ImageContent) -> str | None:
+    """Why a provider would refuse the whole request because of it (known fault S-30)."""
+    if image.mime_type not in PICTURES:
+        return "is of a type that no provider takes"
+    try:
+        return None if base64.b64decode(image.data, validate=True) else "is empty"
+    except ValueError:
+        return "is not base64"

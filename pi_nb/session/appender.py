@@ -283,7 +283,6 @@ class SessionAppender(SessionReader):
         value = make()
         if value is None:
             return value
-        self._ready()
         try:
             line = self._codec.encode(value, self._index)
             stored = self._codec.read(line)
@@ -292,6 +291,7 @@ class SessionAppender(SessionReader):
         checked = self._codec.check(line, self._index)
         if isinstance(checked, Err):
             raise PiError("invalid_argument", f"cannot be written: {checked.error}")
+        self._ready()
         place = self._log.append(line)
         self._take(checked.value, stored, place)
         self._tell(stored)

@@ -147,6 +147,44 @@ def test_an_unfinished_line_that_cannot_be_taken_back_ends_the_writing(tmp_path:
     log.close()
 
 
+OLD = b"""\
+{"type":"session","id":"one","timestamp":"2025-10-01T10:00:00.000Z","cwd":"/w"}
+{"type":"message","timestamp":"2025-10-01T10:00:01.000Z","message":{"role":"user","content":"hi"}}"""
+
+
+def test_an_old_file_for_whose_successor_there_is_no_room_stays_and_is_continued_later(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(OLD)
+
+    with Session.open(path) as session:
+        with room_for(len(OLD) + 10), pytest.raises(PiError, match="File too large"):
+            session.append_sync(note())
+        assert path.read_bytes().removesuffix(b"\n") == OLD
+        assert len(session) == 1
+        session.append_sync(note())
+
+    (old,) = tmp_path.glob("s.jsonl.v1*")
+    assert old.read_bytes().removesuffix(b"\n") == OLD
+    with Session.open(path) as session:
+        assert (session.header.version, len(session), session.diagnostics) == (3, 2, ())
+
+
+def test_a_write_that_is_refused_leaves_an_old_file_as_it_was(
+    tmp_path: Path, digest: Digest
+) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(OLD)
+    before = digest()
+
+    with Session.open(path) as session, pytest.raises(PiError) as refused:
+        session.append_sync(CustomEntry(custom_type="note", data=object()))
+
+    assert refused.value.code == "invalid_argument"
+    assert digest() == before
+
+
 # --- not ours to write -------------------------------------------------------------------------
 
 
