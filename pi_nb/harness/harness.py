@@ -372,7 +372,7 @@ class AgentHarness(Settings):
             messages=messages,
             reason=reason,
             usage=reduce(add, (answer.usage for answer in answers), Usage()),
-            leaf_id=self.session.leaf(self.lane),
+            leaf_id=self.leaf,
             model=model,
             aborted=self._dropped,
         )
@@ -404,11 +404,12 @@ class AgentHarness(Settings):
 
     async def _navigate(self, entry_id: str, files: bool) -> NavigateResult:
         entry = self.session.entry(entry_id)
-        if entry.id == self.session.leaf(self.lane):
+        if entry.id == self.leaf:
             return NavigateResult()
         if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage):
             text = text_of(entry.message.content)
-            return await self._move(entry.parent_id, entry.id, text, files=files)
+            above = self.session.anchor(entry.parent_id)
+            return await self._move(above, entry.id, text, files=files)
         return await self._move(entry.id, entry.id, files=files)
 
     async def _move(
@@ -419,7 +420,7 @@ class AgentHarness(Settings):
         *,
         files: bool = False,
     ) -> NavigateResult:
-        before = self.session.leaf(self.lane)
+        before = self.leaf
         asked = self._state.hooks.cancels_tree(BeforeTree(target_id, before))
         try:
             cancelled = await unless_aborted(asked, self._state.signal)

@@ -44,7 +44,7 @@ class Journal:
         record = await self._session.record(
             "operation_started",
             lane=self._lane,
-            sourceLeafId=self._session.leaf(self._lane),
+            sourceLeafId=self._session.tip(self._lane),
             intent=dict(intent),
         )
         self._run_id, self._answer = record.id, None
@@ -84,7 +84,7 @@ class Journal:
             lane=self._lane,
             runId=run_id,
             outcome=outcome,
-            leafId=self._session.leaf(self._lane),
+            leafId=self._session.tip(self._lane),
             **fields,
         )
 

@@ -70,8 +70,7 @@ class Settings:
     @property
     def leaf(self) -> str | None:
         """The entry that the next prompt follows; None before the first."""
-        session = self._state.session
-        return session.anchor(session.leaf(self._state.lane))
+        return self._state.session.tip(self._state.lane)
 
     async def use_lane(self, name: str, *, begin: bool = False) -> None:
         """Go on in another lane of the session, with the thinking level and the tools that

@@ -31,7 +31,7 @@ from pi_nb.messages import AgentMessage, AssistantMessage, ToolCall
 from pi_nb.models.types import Model
 from pi_nb.result import PiError
 from pi_nb.session.entries import Entry
-from pi_nb.session.outline import call_line, entry_line, message_line
+from pi_nb.session.in_words import call_line, entry_line, message_line
 from pi_nb.session.session import Session
 from pi_nb.text import count, safe_line
 
@@ -193,7 +193,8 @@ class Gate:
                 self._ran.remove(call)
             self._add(_called(call), call, event.result)
         elif isinstance(event, MessageEnd) and entry is not None:
-            leaf = self._session.entry(entry.parent_id) if entry.parent_id else None
+            above = self._session.anchor(entry.parent_id)
+            leaf = self._session.entry(above) if above else None
             self._add(_written(event.message), leaf, entry)
 
     def _add(

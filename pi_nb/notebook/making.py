@@ -19,6 +19,7 @@ from pi_nb.models.retry import RetryPolicy
 from pi_nb.models.types import ChatModel, RequestOptions, ThinkingLevel
 from pi_nb.resources.system_prompt import default_system_prompt
 from pi_nb.result import PiError
+from pi_nb.session.codec import Format
 from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
 from pi_nb.tools import default_tools
@@ -47,6 +48,7 @@ def agent(
     at: Literal["leaf", "root"] = "leaf",
     checkpoints: bool = False,
     session_dir: str | Path | None = None,
+    format: Format = "v4",
 ) -> Agent:
     """Make an agent and make it the magics' current one.
 
@@ -67,6 +69,7 @@ def agent(
         at: `root` begins a pass over a notebook: the leaf goes to before the first entry, and
             cells that ask what was asked there before are answered from the session.
         session_dir: Where a new session goes, instead of `PI_NB_SESSION_DIR`.
+        format: Of a new session: `v4`, our own; `v3`, for one that pi shall go on with.
 
     Raises:
         PiError: `session`: no session, or somebody else has it; `invalid_argument`.
@@ -75,7 +78,7 @@ def agent(
     Approval(approve)
     own = None if tools is None else _checked(tools)
     chosen = chat_model(model, window)
-    session = _session(file, cwd, session_dir)
+    session = _session(file, cwd, session_dir, format)
     try:
         env = LocalEnv(cwd if cwd is not None else _folder(session))
         harness: AgentHarness
@@ -129,20 +132,23 @@ async def _named(session: Session, name: str) -> None:
 
 
 def _session(
-    file: str | Path | None, cwd: str | Path | None, session_dir: str | Path | None
+    file: str | Path | None,
+    cwd: str | Path | None,
+    session_dir: str | Path | None,
+    format: Format,
 ) -> Session:
     folder = working_folder() if cwd is None else str(Path(cwd).expanduser().resolve())
     if not Path(folder).is_dir():
         raise PiError("invalid_argument", f"There is no folder {folder} to work in.")
     if file is None:
-        return SessionRepo(session_dir).create(folder)
+        return SessionRepo(session_dir).create(folder, format=format)
     path = Path(file).expanduser().resolve()
     for other in current.on_file(path):  # one agent a file: the former one ends
         other.close()
     if not path.exists():
         if not path.parent.is_dir():
             raise PiError("session", f"There is no folder {path.parent} for the session file.")
-        return Session.create(path, cwd=folder)
+        return Session.create(path, cwd=folder, format=format)
     return Session.open(path)
 
 

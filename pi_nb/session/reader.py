@@ -18,9 +18,12 @@ from .codec import Codec, Format, Stored
 from .context import ContextFold, SessionContext, Step, project
 from .declared import Declared, declared
 from .entries import Entry, why
+from .filters import checked
+from .finding import Needle
 from .index import Diagnostic, Index, Place
 from .jsonl import Log
-from .outline import Outline, build_outline, segments_of
+from .outline import LIMIT, Outline
+from .outlining import Wish, make_outline, shape_of
 from .records import Header, LaneMove, Record
 
 _NUMBER = re.compile(r"#?[1-9]\d{0,8}")
@@ -139,6 +142,12 @@ class SessionReader:
             while entry_id is not None and entry_id in self._index.own:
                 entry_id = self._index.tree.parent(entry_id)
             return entry_id
+
+    def tip(self, lane: str = "main") -> str | None:
+        """The entry that the lane stands at: its leaf, or what that stands under where it is
+        bookkeeping of ours."""
+        with self._mutex:
+            return self.anchor(self.leaf(lane))
 
     def declared(self, lane: str = "main") -> Declared:
         """Prompt and tools as the system messages of the lane's branch declare them."""
@@ -271,16 +280,55 @@ class SessionReader:
                 self._folds[lane] = project(steps, self.entry)
             return self._folds[lane].snapshot()
 
-    def outline(self, lane: str = "main", *, ids: bool = False) -> Outline:
-        """The whole tree as text and as HTML, the lane's branch marked."""
-        with self._mutex:
-            segments = segments_of(self._index.tree)
-            active = frozenset(self._index.tree.branch(self.leaf(lane)))
-            labels = self.labels
-        return build_outline(segments, self.entry, active, labels, self._number, ids=ids)
+    def outline(
+        self,
+        lane: str = "main",
+        *,
+        filter: str = "default",
+        find: str | None = None,
+        ids: bool = False,
+        fold: bool = False,
+        limit: int | None = LIMIT,
+    ) -> Outline:
+        """The tree as text and as HTML: what the lane's branch is, what of it a model is sent.
 
-    def _number(self, entry_id: str) -> int:
-        return self._index.tree.row(entry_id)
+        Args:
+            filter: `default`, `no-tools`, `user-only`, `labelled` or `all`; what is below an
+                entry that is left out attaches to the nearest one above.
+            find: Only entries that hold this text, whatever its case, in anything they say,
+                summaries and calls included, or in their label; and the branch points above.
+            ids: Put the last eight digits of the id before each text; the first ones are the
+                time, and alike.
+            fold: Of branches that the lane is not on, the first row only.
+            limit: Rows to draw at most, those that matter most; None draws all. The others
+                are counted where they are left out.
+
+        Raises:
+            PiError: `invalid_argument`: no such lane or filter, nothing to look for, a limit
+                below 1.
+        """
+        if limit is not None and limit < 1:
+            raise PiError("invalid_argument", f"a limit is 1 or more, or None, not {limit}")
+        needle = None if find is None else Needle(find)
+        wish = Wish(lane, checked(filter), needle, ids, fold, limit)
+        with self._mutex:
+            self.leaf(lane)
+            shape = shape_of(self._index)
+        return make_outline(shape, wish, self.entry, self._line)
+
+    def number(self, entry_id: str) -> int:
+        """The place of an entry in the file, from 1: what an outline shows and `find` takes.
+
+        Raises:
+            PiError: `invalid_argument`: no such entry.
+        """
+        with self._mutex:
+            return self._index.tree.row(self._known(entry_id))
+
+    def _line(self, entry_id: str) -> bytes:
+        """An entry's line as it is in the log."""
+        with self._mutex:
+            return self._log.read(self._index.place_of(entry_id))
 
     def _take(self, change: object, stored: Stored, place: Place) -> None:
         """Bring memory to where the log is, after a line was written."""

@@ -32,7 +32,7 @@ from pi_nb.messages import (
 from pi_nb.models.scripted import Script, ScriptedModel
 from pi_nb.models.types import ToolSpec
 from pi_nb.result import PiError
-from pi_nb.session.codec import Stored
+from pi_nb.session.codec import Format, Stored
 from pi_nb.session.entries import Entry
 from pi_nb.session.records import LaneMove
 from pi_nb.session.session import Session
@@ -48,11 +48,18 @@ VECTORS = Path(__file__).parent.parent / "vectors" / "harness_traces.json"
 CASES = [case for case in json.loads(VECTORS.read_text("utf-8")) if not _compacts(case)]
 
 
-@pytest.mark.parametrize("stepped", [False, True], ids=["free", "stepped"])
+@pytest.mark.parametrize(
+    ("format", "stepped"),
+    [("v4", False), ("v4", True), ("v3", False)],
+    ids=["free", "stepped", "in v3"],
+)
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-async def test_the_harness_does_what_the_original_did(case: dict[str, Any], stepped: bool) -> None:
-    """Also action by action: stopping in between changes nothing of what happens."""
-    trace = Trace(case, stepped=stepped)
+async def test_the_harness_does_what_the_original_did(
+    case: dict[str, Any], format: Format, stepped: bool
+) -> None:
+    """Also action by action: stopping in between changes nothing of what happens. And in v3,
+    whose tree holds our bookkeeping too: nobody who looks at the conversation sees it."""
+    trace = Trace(case, stepped=stepped, format=format)
 
     await trace.run()
 
@@ -70,7 +77,9 @@ async def test_the_harness_does_what_the_original_did(case: dict[str, Any], step
 class Trace:
     """One case: a harness made by its description, and what happened."""
 
-    def __init__(self, case: dict[str, Any], *, stepped: bool = False) -> None:
+    def __init__(
+        self, case: dict[str, Any], *, stepped: bool = False, format: Format = "v4"
+    ) -> None:
         self.case = case
         self.stepped = stepped
         self.script = Script(_expanded(case["responses"]))
@@ -78,7 +87,7 @@ class Trace:
             name: ScriptedModel(self.script, id=name, provider="faux", context_window=200_000)
             for name in ("faux-a", "faux-b")
         }
-        self.session = Session.create(None, cwd="/w")
+        self.session = Session.create(None, cwd="/w", format=format)
         self.harness = AgentHarness(
             self.models["faux-a"],
             session=self.session,
@@ -222,6 +231,7 @@ class Trace:
         return self._place(self.session.leaf())
 
     def _place(self, entry_id: str | None) -> int | None:
+        entry_id = self.session.anchor(entry_id)
         ids = [getattr(line, "id", None) for line in self._lines()]
         return None if entry_id is None else ids.index(entry_id)
 
