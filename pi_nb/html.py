@@ -21,7 +21,7 @@ _PICTURES = {code: 0x2400 + code for code in range(0x20) if code not in b"\t\n"}
 # Some of these a browser drops before it looks at the scheme; none of them a reader can see.
 _IGNORED = re.compile(r"[\x00-\x20\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
 _SCHEME = re.compile(r"(?:https?://|mailto:|#|data:image/(?:png|jpeg|gif|webp);base64,)", re.I)
-_VOID = frozenset({"br", "col", "hr", "img", "input"})
+_VOID = frozenset({"br", "col", "hr", "img", "input", "meta"})
 
 
 class Html(str):

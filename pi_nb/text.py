@@ -25,6 +25,7 @@ _UNSEEN = re.compile(
     r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     r"\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _BACKTICKS = re.compile("`+")
 _NO_LANGUAGE = re.compile(r"[^\w+#.-]")
 
@@ -128,6 +129,15 @@ def visible(text: str) -> str:
     character is a backslash, a `u` and its number. A tab stays.
     """
     return _UNSEEN.sub(lambda match: repr(match.group())[1:-1], text)
+
+
+def straight(text: str) -> str:
+    """Text that reads in the order it is stored: overrides and isolates are spelled as escapes.
+
+    They can make a command look like another one, and reach beyond their own paragraph.
+    Letters that run from right to left do so by themselves, and stay.
+    """
+    return _TURNS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def quoted(text: str, limit: int = 40) -> str:

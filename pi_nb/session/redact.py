@@ -1,0 +1,289 @@
+"""What is left out of a copy that others may see: keys, home folders, names, chosen patterns.
+
+It works on texts and plain data, and counts what it replaced; the count never holds what
+was there. Where in a line a text may stand, and which strings hold the line together, is
+the matter of `redacted`.
+
+    /home/ada/notes.md        ~/notes.md        and then also: ssh ada@box -> ssh [user]@box
+    export KEY=sk-ant-...     export KEY=[key]
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pi_nb.models.keys import HIDDEN, scrub_keys
+from pi_nb.result import PiError
+
+USER = "[user]"
+NAME = "[name]"
+PATTERN = "[left out]"
+
+# Keys whose form is known, beside those that `scrub_keys` knows.
+_KEYS = re.compile(
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{0,20000}"
+    r"(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
+    r"|\bgh[opusr]_\w{16,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bnpm_\w{20,}|\bpypi-[\w-]{20,}"
+    r"|\bxox[abeprs]-[\w-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"
+    r"|(?<=://)[^\s/@:]{1,100}:[^\s/@]{1,200}(?=@)"
+)
+# `API_KEY=...`, `token: ...`: a value that is no word of a language and no number.
+_ASSIGNED = re.compile(
+    r"(?i:api[_-]?key|access[_-]?key|token|secret|password|passwd)[\"']?\s{0,3}[=:]\s{0,3}[\"']?"
+    r"((?=[^\s\"',;]{0,200}\d)(?=[^\s\"',;]{0,200}[A-Za-z])[\w+/=.~!@#%^&*-]{8,})"
+)
+_SECRET_FIELD = re.compile(
+    r"(?i)(?:api[_-]?key|access[_-]?key|private[_-]?key|secret|passw(?:or)?d|authorization"
+    r"|(?:access|auth|refresh|bearer|session)[_-]?token)\Z|\Atoken\Z"
+)
+_SECRET_VARIABLE = re.compile(r"(?i)(?:KEY|TOKEN|SECRET|PASSWORD)\Z")
+_SHORTEST_SECRET = 8
+
+_SEPARATOR = r"(?:/{1,2}|\\{1,8}|%2[Ff]|%5[Cc])"
+_PERSON = r"[^\s\\/:*?\"'`<>|,;()\[\]{}%$&=]{1,64}(?<!\.)"
+# A Windows name may hold spaces; only the next backslash then says where it ends.
+_HOME = re.compile(
+    rf"(?P<folder>(?:(?<!\w)[A-Za-z]:)?{_SEPARATOR}(?:home|Users){_SEPARATOR})"
+    rf"(?P<user>[^\\/:*?\"<>|\r\n]{{1,40}}(?=\\)|{_PERSON})"
+)
+_NOBODY = frozenset(
+    {"admin", "administrator", "all users", "default", "dev", "home", "jovyan", "linuxbrew"}
+    | {"public", "root", "runner", "shared", "ubuntu", "user", "users", "vscode"}
+)
+"""Folders and accounts that name no person; `/home/user` is still shortened to `~`."""
+_SHORTEST_USER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """What to leave out. `redact=True` is `Redaction()`.
+
+    Attributes:
+        keys: API keys and tokens of well-known forms, private keys, passwords in addresses,
+            values assigned to names such as `API_KEY`, and the values of this process's own
+            environment variables with such names.
+        home: Home folders (`/home/x`, `/Users/x`, `C:\\\\Users\\\\x`) become `~`, and the
+            names of their users, wherever they stand as a word, `[user]`.
+        names: Given names, as whole words in any case, become `[name]`.
+        patterns: Regular expressions; what they match becomes `[left out]`.
+    """
+
+    keys: bool = True
+    home: bool = True
+    names: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        # The names are what somebody wants to hide.
+        return (
+            f"Redaction(keys={self.keys}, home={self.home}, "
+            f"names={len(self.names)}, patterns={len(self.patterns)})"
+        )
+
+    @classmethod
+    def of(cls, wanted: bool | Redaction | None) -> Redaction | None:
+        """What `redact=` says; None where nothing is left out.
+
+        Raises:
+            PiError: `invalid_argument`.
+        """
+        if isinstance(wanted, Redaction):
+            return wanted
+        if wanted is None or isinstance(wanted, bool):
+            return cls() if wanted else None
+        raise PiError("invalid_argument", "redact is True, False or a Redaction(...)")
+
+
+class Redactor:
+    """One pass of leaving out. `counts` says how often, by kind."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        """
+        Raises:
+            PiError: `invalid_argument`: an empty name, or a pattern that is none or matches
+                the empty text.
+        """
+        self.counts: Counter[str] = Counter()
+        self._redaction = redaction
+        self._patterns = [_compiled(pattern) for pattern in _texts(redaction.patterns, "patterns")]
+        self._names = _words(_texts(redaction.names, "names"))
+        self._secrets = _own_secrets() if redaction.keys else ()
+        self._homes = _own_homes() if redaction.home else None
+        self._users: set[str] = set(_own_users()) if redaction.home else set()
+        self._user_words = _words(self._users)
+
+    def learn(self, data: Any) -> None:
+        """Look in plain data for home folders, so that their users' names are known before
+        the first text is redacted."""
+        if not self._redaction.home:
+            return
+        known = len(self._users)
+        for text in _strings(data):
+            for found in _HOME.finditer(text):
+                user = found["user"]
+                # In `site.org/home/news` it is no user, though the path is shortened.
+                if text[found.start() - 1 : found.start()].isalnum() and found.start():
+                    continue
+                if _is_person(user):
+                    self._users.add(user)
+        if len(self._users) != known:
+            self._user_words = _words(self._users)
+
+    def text(self, text: str) -> str:
+        """The text with everything left out, and counted."""
+        for pattern in self._patterns:
+            text = self._count("patterns", *pattern.subn(PATTERN, text))
+        if self._redaction.keys:
+            text = self._without_keys(text)
+        if self._redaction.home:
+            if self._homes is not None:
+                text = self._count("home folders", *self._homes.subn("~", text))
+            text = self._count("home folders", *_HOME.subn(_home, text))
+        if self._user_words is not None:
+            text = self._count("user names", *self._user_words.subn(USER, text))
+        if self._names is not None:
+            text = self._count("names", *self._names.subn(NAME, text))
+        return text
+
+    def data(self, value: Any) -> Any:
+        """Plain data with `text` done to every string in it, names of fields included.
+
+        A field called `password`, `api_key` or the like loses its value whatever it is.
+        """
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list | tuple):
+            return [self.data(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        done: dict[str, Any] = {}
+        for name, item in value.items():
+            if self._redaction.keys and _is_secret_field(name, item):
+                item = self._count("keys", HIDDEN, 1)
+            done[_free(self.text(str(name)), done)] = self.data(item)
+        return done
+
+    def _without_keys(self, text: str) -> str:
+        before = text.count(HIDDEN)
+        text = scrub_keys(_KEYS.sub(HIDDEN, text), self._secrets)
+        text = _ASSIGNED.sub(lambda found: found[0].replace(found[1], HIDDEN), text)
+        return self._count("keys", text, max(text.count(HIDDEN) - before, 0))
+
+    def _count(self, kind: str, text: str, times: int) -> str:
+        if times:
+            self.counts[kind] += times
+        return text
+
+
+def _home(found: re.Match[str]) -> str:
+    """`~`, or where the path goes on before it, the same folder without its user."""
+    before = found.string[found.start() - 1 : found.start()] if found.start() else ""
+    inside = before.isalnum() or before in tuple("._~-/\\%")
+    return f"{found['folder']}{USER}" if inside else "~"
+
+
+def _is_person(user: str) -> bool:
+    return len(user) >= _SHORTEST_USER and user.casefold() not in _NOBODY
+
+
+def _is_secret_field(name: object, value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and bool(_SECRET_FIELD.search(str(name)))
+
+
+def _free(name: str, taken: dict[str, Any]) -> str:
+    """The name, with a number behind it where two fields became the same."""
+    number = 1
+    free = name
+    while free in taken:
+        number += 1
+        free = f"{name} {number}"
+    return free
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every string in plain data, without recursion: files nest as they like."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            pending += item.keys()
+            pending += item.values()
+        elif isinstance(item, list | tuple):
+            pending += item
+
+
+def _texts(given: Iterable[str], what: str) -> list[str]:
+    texts = [given] if isinstance(given, str) else list(given)
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        raise PiError("invalid_argument", f"{what} holds texts that are not empty")
+    return texts
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise PiError("invalid_argument", f"the pattern {pattern!r}: {error}") from None
+    if compiled.search(""):
+        raise PiError("invalid_argument", f"the pattern {pattern!r} matches the empty text")
+    return compiled
+
+
+def _words(words: Iterable[str]) -> re.Pattern[str] | None:
+    """A pattern for whole words in any case, composed or not; longer ones first."""
+    forms = {unicodedata.normalize(form, word) for word in words for form in ("NFC", "NFD")}
+    if not forms:
+        return None
+    ordered = sorted(forms, key=lambda word: (-len(word), word))
+    return re.compile("|".join(map(_bounded, ordered)), re.IGNORECASE)
+
+
+def _bounded(word: str) -> str:
+    """Where letters have no case, as in Chinese, no space says where a word ends."""
+    before = r"(?<![^\W_])" if _is_lettered(word[0]) else ""
+    after = r"(?![^\W_])" if _is_lettered(word[-1]) else ""
+    return f"{before}{re.escape(word)}{after}"
+
+
+def _is_lettered(char: str) -> bool:
+    return char.isdigit() or char.lower() != char.upper()
+
+
+def _own_secrets() -> tuple[str, ...]:
+    """What this process itself holds as keys: it may have been printed into the session."""
+    return tuple(
+        value.strip()
+        for name, value in os.environ.items()
+        if _SECRET_VARIABLE.search(name) and len(value.strip()) >= _SHORTEST_SECRET
+    )
+
+
+def _own_homes() -> re.Pattern[str] | None:
+    """This user's home folder, which may lie anywhere."""
+    try:
+        home = str(Path.home())
+    except RuntimeError:
+        return None
+    if home == os.path.abspath(os.sep):
+        return None
+    return re.compile(rf"(?<![\w.~/\\-]){re.escape(home)}(?![\w.-])")
+
+
+def _own_users() -> Iterator[str]:
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        return
+    if _is_person(user):
+        yield user
