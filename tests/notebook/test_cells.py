@@ -237,3 +237,29 @@ def test_a_notebook_run_twice_asks_nobody_and_an_edit_is_one_new_branch(tmp_path
     parents = [line["parentId"] for line in lines if line.get("kind") == "entry"]
     assert len([p for p in set(parents) if parents.count(p) > 1]) == 1, "one branch point"
     assert (tmp_path / "asked.log").read_text() == "xxx" + "xx"
+
+
+def test_a_session_of_pi_s_form_is_walked_as_well(tmp_path: Path) -> None:
+    """In v3 the records of a run stand in the tree; a cell sees past them."""
+    file = tmp_path / "s.jsonl"
+    with pi_nb.agent(file, cwd=tmp_path, model=_counting(), format="v3") as agent:
+        _run(agent, "one", "A")
+        _run(agent, "two", "B")
+        end = agent.harness.leaf
+        assert _run(agent, "zwei", "B") == "asked: Answer to zwei."
+
+    model = _counting()
+    with pi_nb.agent(file, model=model, at="root") as agent:
+        assert agent.session.format == "v3"
+        assert agent.harness.leaf is None
+        assert _run(agent, "one", "A") == "walked: Answer to one."
+        assert _run(agent, "two", "B") == "walked: Answer to two."
+        assert agent.harness.leaf == end
+        assert _run(agent, "zwei", "B") == "walked: Answer to zwei."
+        assert _run(agent, "three", "C") == "asked: Answer to three."
+        assert [message.content[0].text for message in model.requests[0].messages[-3:]] == [
+            "zwei",
+            "Answer to zwei.",
+            "three",
+        ]
+    assert len(model.requests) == 1
