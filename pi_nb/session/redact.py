@@ -224,10 +224,11 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _texts(given: Iterable[str], what: str) -> list[str]:
-    texts = [given] if isinstance(given, str) else list(given)
-    if not all(isinstance(text, str) and text.strip() for text in texts):
+    texts: list[object] = [given] if isinstance(given, str) else list(given)
+    checked = [text for text in texts if isinstance(text, str) and text.strip()]
+    if len(checked) < len(texts):
         raise PiError("invalid_argument", f"{what} holds texts that are not empty")
-    return texts
+    return checked
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -11,7 +11,10 @@ import copy
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
+
+from pi_nb.result import PiError
 
 from .entries import Entry
 from .index import Diagnostic, Place
@@ -66,11 +69,13 @@ class RedactedReader(SessionReader):
         return dict(sorted(self._redactor.counts.items()))
 
     def read_all(self) -> None:
-        """Read everything once, so that `counts` is that of the whole session."""
-        for _ in self.entries():
-            pass
-        for _ in self.records():
-            pass
+        """Read what can be read once, so that `counts` is that of the whole session."""
+        for entry_id in self.entry_ids():
+            with suppress(PiError):
+                self.entry(entry_id)
+        with suppress(PiError):
+            for _ in self.records():
+                pass
 
     def note(self) -> None:
         """Write `counts` into the header's metadata, for a copy."""
@@ -88,13 +93,13 @@ class RedactedReader(SessionReader):
     def _once(self, key: str, stored: S) -> S:
         """Redact; what was read before is not counted again."""
         counts = self._redactor.counts.copy()
-        redacted = self._line(stored)
+        redacted = self._redacted(stored)
         if key in self._counted:
             self._redactor.counts = counts
         self._counted.add(key)
         return redacted
 
-    def _line(self, stored: S) -> S:
+    def _redacted(self, stored: S) -> S:
         done: dict[str, Any] = {}
         for name, value in stored.to_wire().items():
             if name in _OF_LINES and not isinstance(value, dict | list):
