@@ -143,6 +143,53 @@ class ContextFold:
         """What was reported up to now measured another context than this one."""
         self._believed_from = len(self._items)
 
+    def moved(
+        self,
+        left: Sequence[Step],
+        reached: Sequence[Step],
+        upwards: Iterable[Step],
+        read: Callable[[str], Entry],
+    ) -> ContextFold | None:
+        """The fold at another leaf, at the cost of what lies between the two.
+
+        Args:
+            left: From after the entry that both branches share to the leaf that was left.
+            reached: From there to the new leaf, oldest first.
+            upwards: The new branch from its leaf to its root; looked at as far as needed.
+
+        Returns:
+            None where a compaction or an edit lies between: what both share then looks
+            different from there, and the branch has to be projected again.
+        """
+        if any(step.type in ("compaction", "context_edit") for step in (*left, *reached)):
+            return None
+        gone = {step.id for step in left}
+        stay = len(self._items)
+        while stay and self._items[stay - 1].entry_id in gone:
+            stay -= 1
+        fold = ContextFold(self._edits)
+        fold._items = self._items[:stay]
+        fold._believed_from = min(self._believed_from, stay)
+        for step in reached:
+            if step.type in _SHOWN:
+                fold.add(read(step.id))
+        fold._settle(upwards, read)
+        return fold
+
+    def _settle(self, upwards: Iterable[Step], read: Callable[[str], Entry]) -> None:
+        """Take the settings in force from a branch, given from its leaf to its root."""
+        model = level = tools = None
+        for step in upwards:
+            if level is None and step.type == "thinking_level_change":
+                level = _level_of(read(step.id))
+            elif tools is None and step.type == "active_tools_change":
+                tools = _tools_of(read(step.id))
+            elif model is None and (step.type == "model_change" or step.role == "assistant"):
+                model = _model_of(read(step.id))
+            if not (model is None or level is None or tools is None):
+                break
+        self.model, self.thinking_level, self.active_tools = model, level or "off", tools
+
 
 def build_session_context(entries: Iterable[Entry]) -> SessionContext:
     """The context at the end of a branch, given from its root to its leaf."""
@@ -174,13 +221,7 @@ def project(steps: Sequence[Step], read: Callable[[str], Entry]) -> ContextFold:
         elif step.type == "context_edit":
             fold.believe_from_here()
     # The kept part alone may say less, or something older, than the branch.
-    fold.model = _newest(steps, read, ("message", "model_change"), _model_of)
-    level = _newest(steps, read, ("thinking_level_change",), lambda e: e.thinking_level)
-    if level is not None:
-        fold.thinking_level = level
-    fold.active_tools = _newest(
-        steps, read, ("active_tools_change",), lambda e: e.active_tool_names
-    )
+    fold._settle(reversed(steps), read)
     return fold
 
 
@@ -203,19 +244,12 @@ def _show_compaction(
     return before[start:]
 
 
-def _newest(
-    steps: Sequence[Step],
-    read: Callable[[str], Entry],
-    types: tuple[str, ...],
-    value_of: Callable[[Any], T | None],
-) -> T | None:
-    """The newest value that an entry of these types gives; messages only of assistants."""
-    for step in reversed(steps):
-        if step.type in types and (step.type != "message" or step.role == "assistant"):
-            value = value_of(read(step.id))
-            if value is not None:
-                return value
-    return None
+def _level_of(entry: Entry) -> str | None:
+    return entry.thinking_level if isinstance(entry, ThinkingLevelChangeEntry) else None
+
+
+def _tools_of(entry: Entry) -> tuple[str, ...] | None:
+    return entry.active_tool_names if isinstance(entry, ActiveToolsChangeEntry) else None
 
 
 def _model_of(entry: Entry) -> tuple[str, str] | None:
@@ -245,12 +279,13 @@ def _message_of(entry: Entry) -> AgentMessage | None:
         case MessageEntry():
             return entry.message
         case CustomMessageEntry():
+            details = {} if entry.details is None else {"details": entry.details}
             return CustomMessage(
                 custom_type=entry.custom_type,
                 content=entry.content,
                 display=entry.display,
-                details=entry.details,
                 timestamp=entry.timestamp,
+                **details,
             )
         case BranchSummaryEntry() if entry.summary:
             return BranchSummaryMessage(

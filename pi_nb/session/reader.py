@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 
@@ -333,13 +334,37 @@ class SessionReader:
     def _take(self, change: object, stored: Stored, place: Place) -> None:
         """Bring memory to where the log is, after a line was written."""
         with self._mutex:
+            lane = stored.lane if isinstance(stored, LaneMove) else None
+            before = self._index.lanes.get(lane) if lane else None
             self._codec.apply(change, place, self._index)
-            if isinstance(stored, LaneMove):
-                self._folds.pop(stored.lane, None)
+            if lane is not None:
+                self._move_fold(lane, before)
             elif isinstance(stored, Entry) and (lane := self._codec.lane_of(stored)) is not None:
                 fold = self._folds.get(lane)
                 if fold is not None and not fold.add(stored):
                     del self._folds[lane]
+
+    def _move_fold(self, lane: str, before: str | None) -> None:
+        """Bring what a lane shows from one leaf to another; where that is not possible, it is
+        projected when it is asked for."""
+        fold = self._folds.pop(lane, None)
+        if fold is None:
+            return
+        tree = self._index.tree
+        after = self._index.lanes[lane]
+        shared = tree.common_ancestor(before, after)
+        left = list(takewhile(lambda step: step.id != shared, self._upwards(before)))
+        reached = list(takewhile(lambda step: step.id != shared, self._upwards(after)))[::-1]
+        moved = fold.moved(left, reached, self._upwards(after), self.entry)
+        if moved is not None:
+            self._folds[lane] = moved
+
+    def _upwards(self, leaf: str | None) -> Iterator[Step]:
+        """A branch from its leaf to its root."""
+        index = self._index
+        while leaf is not None:
+            yield Step(leaf, index.type_of(leaf), index.role_of(leaf))
+            leaf = index.tree.parent(leaf)
 
     def _known(self, entry_id: str | None) -> str | None:
         if entry_id is not None and entry_id not in self._index.tree:

@@ -25,7 +25,15 @@ from pi_nb.messages import (
 )
 from pi_nb.result import PiError
 from pi_nb.session.codec import Format, Stored
-from pi_nb.session.entries import CustomEntry, MessageEntry
+from pi_nb.session.entries import (
+    CompactionEntry,
+    ContextEditEntry,
+    CustomEntry,
+    MessageEntry,
+    ModelChangeEntry,
+    Replacement,
+    ThinkingLevelChangeEntry,
+)
 from pi_nb.session.session import Session
 
 pytestmark = pytest.mark.anyio
@@ -299,12 +307,8 @@ async def test_a_lone_surrogate_is_replaced_in_every_format(kept: Kept) -> None:
     assert texts(kept.session) == ["a�"]
 
 
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["say", "move", "label", "name", "edit", "note"]), st.integers(0, 99)
-    ),
-    max_size=25,
-)
+WORDS = ["say", "say", "move", "answer", "model", "level", "compact", "edit", "name", "note"]
+STEPS = st.lists(st.tuples(st.sampled_from(WORDS), st.integers(0, 99)), max_size=25)
 
 
 @given(STEPS)
@@ -320,7 +324,7 @@ def test_any_history_shows_the_same_context_in_every_format(
         if path is not None:
             session.close()
             session = Session.open(path, durability="flush")
-            assert _seen(session) == seen[-1]
+            assert _seen(session) == seen[-1], "projected anew, it shows the same"
         session.close()
         results.append(seen)
     assert all(result == results[0] for result in results)
@@ -333,17 +337,40 @@ def _perform(session: Session, steps: list[tuple[str, int]]) -> list[object]:
         "say": lambda n: messages.append(
             session.append_sync(MessageEntry(message=user(f"{n}", timestamp=1))).id
         ),
+        "answer": lambda n: messages.append(
+            session.append_sync(MessageEntry(message=said(f"{n}").having(model=f"{n}"))).id
+        ),
         "move": lambda n: session.move_sync([None, *messages][n % (len(messages) + 1)]),
+        "model": lambda n: session.append_sync(
+            ModelChangeEntry(provider="p", model_id=f"{n}", timestamp=1)
+        ),
+        "level": lambda n: session.append_sync(
+            ThinkingLevelChangeEntry(thinking_level=f"{n}", timestamp=1)
+        ),
+        "compact": lambda n: session.append_sync(
+            CompactionEntry(summary=f"{n}", first_kept_entry_id=chosen(n), timestamp=1)
+        ),
+        "edit": lambda n: session.append_sync(
+            ContextEditEntry(
+                target_id=chosen(n),
+                replacement=Replacement(content=f"e{n}") if n % 2 else None,
+                timestamp=1,
+            )
+        ),
         "name": lambda n: session.set_name_sync(f"n{n}"),
         "note": lambda n: session.append_sync(CustomEntry(custom_type="x", data=n)),
     }
+
+    def chosen(n: int) -> str:
+        return messages[n % len(messages)] if messages else "nobody"
+
     for what, number in steps:
-        if what in doing:
-            doing[what](number)
+        doing[what](number)
         seen.append(_seen(session))
     return seen or [_seen(session)]
 
 
 def _seen(session: Session) -> object:
     context = session.context()
-    return (texts(session), context.size, context.model, session.name)
+    settings = (context.model, context.thinking_level, context.active_tools)
+    return (texts(session), context.size, settings, context.believed_from, session.name)
