@@ -1,7 +1,7 @@
 """Where JavaScript's answer differs from Python's and a file or an estimate depends on it.
 
 Lengths are counted in UTF-16 code units, JSON is written as `JSON.stringify` writes it,
-numbers included.
+numbers included, and space is what JavaScript takes for it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,21 @@ from json.encoder import encode_basestring
 from typing import Any, SupportsFloat
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_SPACE = (
+    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
 
 
 def utf16_len(text: str) -> int:
     """UTF-16 code units: one for `中`, two for `😀`, one for a lone surrogate."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def trim(text: str) -> str:
+    """Text as `String.prototype.trim` leaves it: a byte order mark is space there, U+0085 and
+    the separators U+001C to U+001F are none."""
+    return text.strip(_SPACE)
 
 
 def well_paired(text: str) -> str:

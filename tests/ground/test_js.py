@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pi_nb.js import dumps, number, utf16_len, well_paired
+from pi_nb.js import dumps, number, trim, utf16_len, well_paired
 
 VECTORS = json.loads(
     (Path(__file__).parents[1] / "vectors" / "json_stringify.json").read_text("utf-8")
@@ -120,3 +120,18 @@ def test_a_deeply_nested_value_is_written_as_deep_as_it_was_read() -> None:
     text = "[" * 500 + "]" * 500
 
     assert dumps(json.loads(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "trimmed"),
+    [
+        (" \t\r\n\x0b\x0ca b\u00a0\u3000", "a b"),
+        ("\ufeffa\u2028", "a"),
+        ("\x85a\x1c", "\x85a\x1c"),
+        ("\u200ba\u180e", "\u200ba\u180e"),
+        ("", ""),
+    ],
+    ids=ascii,
+)
+def test_space_is_what_javascript_takes_for_it(text: str, trimmed: str) -> None:
+    assert trim(text) == trimmed

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, Literal
 
 from pi_nb.ids import now_ms, short_id
-from pi_nb.js import dumps
+from pi_nb.js import dumps, trim
 from pi_nb.result import Err, Ok, Result
 from pi_nb.session.codec import Loaded, Stored
 from pi_nb.session.entries import Entry, LabelEntry, SessionInfoEntry, why
@@ -149,7 +149,7 @@ class V3:
             case LabelEntry(target_id=target, label=label):
                 return LabelFact(target_id=target, label=label or None)
             case SessionInfoEntry(name=name):
-                return NameFact(name=(name or "").strip() or None)
+                return NameFact(name=trim(name or "") or None)
         return entry
 
     def entry(self, line: bytes, entry_id: str, index: Index) -> Entry:

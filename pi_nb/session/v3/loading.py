@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
+from pi_nb.js import trim
 from pi_nb.session.index import Diagnostic, Index, Place
 from pi_nb.session.records import Header
 from pi_nb.text import quoted, safe_line, scrub_data
@@ -307,7 +308,7 @@ def note(index: Index, line: Line, raw: bytes, place: Place) -> None:
     if line.type == "label" and isinstance(line.target_id, str):
         index.set_label(line.target_id, line.label or None)
     elif line.type == "session_info":
-        index.name = (line.name or "").strip() or None
+        index.name = trim(line.name or "") or None
     elif line.type == "custom" and line.custom_type in OWN:
         index.own.add(line.id)
         if line.custom_type == RECORD:
