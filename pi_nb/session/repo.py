@@ -1,194 +1,239 @@
 """Where sessions live: a folder for each working directory, a file for each session.
 
-A list reads of each file its first line and a bounded piece of its end, so that sessions
-of any size and number can be listed.
+Two roots have this shape: ours, where new sessions are made, and pi's own, whose sessions
+are listed, searched and gone on with, but never deleted.
+
+    ~/.pi_nb/sessions/--home-me-tea--/2026-05-01T10-00-00-000Z_<id>.jsonl
+    ~/.pi/agent/sessions/--home-me-tea--/...
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pi_nb.ids import now_ms, uuid7
-from pi_nb.result import Ok, PiError
-from pi_nb.text import quoted, safe_line, unquoted
+from pi_nb.result import PiError
 
-from .index import Place
-from .jsonl import first_line
-from .records import Header
+from .listing import Origin, SessionInfo, session_head, session_info
+from .search import SearchHit, search_sessions
 from .session import Session
-from .sniff import LIMIT, sniff
-from .v4.codec import V4
+from .trash import FOLDER, discard
 
-TAIL = 1 << 16
-"""Bytes of a file's end that a list looks at."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class SessionInfo:
-    """What a list knows of a session. Times are in milliseconds since 1970."""
-
-    path: Path
-    id: str
-    cwd: str
-    created: int
-    modified: int
-    """Of the last message; naming or labelling a session does not make it newer."""
-    name: str | None
-    """None also where the name lies too far from the end to be looked for."""
-    empty: bool = False
-    """Nothing was said in it yet."""
-
-    def __str__(self) -> str:
-        when = datetime.fromtimestamp(self.modified / 1000).strftime("%Y-%m-%d %H:%M")
-        return f"{when}  {safe_line(self.name or self.id, 40)}  {safe_line(self.cwd)}"
-
-    def __repr__(self) -> str:
-        about = quoted(self.name, 30) if self.name else unquoted(self.id)
-        return f"SessionInfo({about}, {unquoted(self.cwd)}{', empty' if self.empty else ''})"
+Folder = str | os.PathLike[str]
+Files = list[tuple[Path, Origin]]
+Infos = list[SessionInfo]  # in the class, `list` is the method
 
 
 class SessionRepo:
-    """The sessions below one folder: `root`, else `PI_NB_SESSION_DIR`, else `~/.pi_nb/sessions`."""
+    """The sessions below one folder: `root`, else `PI_NB_SESSION_DIR`, else `~/.pi_nb/sessions`;
+    and those of pi."""
 
-    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, root: Folder | None = None, *, pi_root: Folder | None = None) -> None:
+        """
+        Args:
+            pi_root: Where pi's own sessions are. None: none where `root` is given, else
+                `pi_sessions()`.
+        """
         given = root or os.environ.get("PI_NB_SESSION_DIR") or "~/.pi_nb/sessions"
-        self.root = Path(given).expanduser().resolve()
+        self.root = _absolute(given)
+        if pi_root is None and not root:
+            pi_root = pi_sessions()
+        self.pi_root = None if pi_root is None else _absolute(pi_root)
 
     def __repr__(self) -> str:
         return f"SessionRepo({str(self.root)!r})"
 
-    def folder(self, cwd: str | os.PathLike[str]) -> Path:
-        """Where the sessions of a working directory are. Two may share a folder: headers tell."""
-        flat = str(_absolute(cwd)).strip("/\\")
-        for separator in "/\\:":
-            flat = flat.replace(separator, "-")
-        # A name may have 255 bytes; the end of a path tells more than its beginning.
-        return self.root / f"--{os.fsencode(flat)[-200:].decode(errors='ignore')}--"
+    # --- making -----------------------------------------------------------------------------
 
-    def create(
-        self, cwd: str | os.PathLike[str], name: str | None = None, **options: Any
-    ) -> Session:
+    def folder(self, cwd: Folder) -> Path:
+        """Where the sessions of a working directory are. Two may share a folder: headers tell."""
+        return self.root / _folder_name(_absolute(cwd))
+
+    def place(self, cwd: Folder, session_id: str, created: int) -> Path:
+        """The file of a session that began at a moment (ms) in a working directory."""
+        moment = datetime.fromtimestamp(created / 1000, UTC)
+        stamp = moment.strftime("%Y-%m-%dT%H-%M-%S-") + f"{created % 1000:03}Z"
+        return self.folder(cwd) / f"{stamp}_{session_id}.jsonl"
+
+    def create(self, cwd: Folder, name: str | None = None, **options: Any) -> Session:
         """A new session for a working directory; `options` are those of `Session.create`.
 
         Raises:
             PiError: `session`: the disk refused.
         """
         session_id = options.pop("id", None) or uuid7()
-        moment = datetime.fromtimestamp(now_ms() / 1000, UTC)
-        stamp = moment.strftime("%Y-%m-%dT%H-%M-%S-") + f"{moment.microsecond // 1000:03}Z"
-        path = self.folder(cwd) / f"{stamp}_{session_id}.jsonl"
+        path = self.place(cwd, session_id, now_ms())
         session = Session.create(path, cwd=_absolute(cwd), id=session_id, **options)
         if name:
             session.set_name_sync(name)
         return session
 
-    def list(self, cwd: str | os.PathLike[str] | None = None) -> list[SessionInfo]:
+    # --- finding ----------------------------------------------------------------------------
+
+    def list(self, cwd: Folder | None = None) -> Infos:
         """The sessions of a working directory, or all; the one with the newest message first.
 
-        What is no session, or cannot be read, is passed over.
+        What is no session, or cannot be read, is passed over. Nothing is written.
         """
-        wanted = None if cwd is None else _absolute(cwd)
-        pattern = "*/*.jsonl" if cwd is None else f"{_literal(self.folder(cwd).name)}/*.jsonl"
-        # One file under two names, by a link, is listed once.
-        paths = {path.resolve() for path in self.root.glob(pattern)}
-        found = [info for path in paths if (info := session_info(path)) is not None]
-        if wanted is not None:
-            found = [info for info in found if _absolute(info.cwd) == wanted]
-        return sorted(found, key=lambda info: (info.modified, info.id), reverse=True)
+        found = [session_info(path, origin) for path, origin in self._files(cwd)]
+        known = [info for info in found if info is not None]
+        if cwd is not None:
+            wanted, resolved = _absolute(cwd), lru_cache(_absolute)
+            known = [info for info in known if resolved(info.cwd) == wanted]
+        return sorted(known, key=lambda info: (info.modified, info.id), reverse=True)
 
-    def latest(self, cwd: str | os.PathLike[str] | None = None) -> SessionInfo | None:
+    def latest(self, cwd: Folder | None = None) -> SessionInfo | None:
         """The session with the newest message; None where nothing was said in any."""
         return next((info for info in self.list(cwd) if not info.empty), None)
 
-    def find(self, text: str, cwd: str | os.PathLike[str] | None = None) -> SessionInfo:
-        """A session by its path, its name, its id, or the beginning or end of its id.
+    def find(self, text: str, cwd: Folder | None = None) -> SessionInfo:
+        """A session by its path, its id, its name, or the beginning or end of its id.
+
+        A whole id is looked for in headers alone.
 
         Raises:
             PiError: `invalid_argument`: none or several; `session`: a path to no session.
         """
         path = Path(text).expanduser()
-        if path.is_file():
-            info = session_info(path.resolve())
-            if info is None:
-                raise PiError("session", f"{path} is not a session")
-            return info
-        known = self.list(cwd)
-        found = [info for info in known if text in (info.id, info.name)]
-        if not found and text:
-            found = [i for i in known if i.id.startswith(text) or i.id.endswith(text)]
+        with contextlib.suppress(OSError, ValueError):
+            if path.is_file():
+                info = session_info(path.resolve(), self._origin(path.resolve()))
+                if info is None:
+                    raise PiError("session", f"{path} is not a session")
+                return info
+        found = self._with_id(text, cwd)
+        if not found:
+            known = self.list(cwd)
+            found = [info for info in known if text and text == info.name]
+            if not found and text:
+                found = [i for i in known if i.id.startswith(text) or i.id.endswith(text)]
         if len(found) == 1:
             return found[0]
         what = f"{len(found)} sessions fit" if found else "there is no session"
         raise PiError("invalid_argument", f"{what} {text!r}")
 
+    def search(self, text: str, cwd: Folder | None = None) -> Iterator[SearchHit]:
+        """The entries that hold a text, whatever its case, of the newest session first.
 
-def session_info(path: Path) -> SessionInfo | None:
-    """What the ends of a file say; None where it is no session that can be read."""
+        They come one by one, while the files are read. Summaries are searched too.
+
+        Raises:
+            PiError: `invalid_argument`: there is nothing to look for.
+        """
+        return search_sessions(self.list(cwd), text)
+
+    # --- changing ---------------------------------------------------------------------------
+
+    def rename(self, info: SessionInfo, name: str | None) -> None:
+        """Name a session; None or blank takes the name away. It does not become newer.
+
+        Raises:
+            PiError: `session`: somebody else has it open (named), or the disk refused.
+        """
+        with _open(info.path) as session:
+            session.set_name_sync(name)
+
+    def label(self, info: SessionInfo, entry: str, label: str | None) -> None:
+        """Label an entry, found by its number, label or id; None or blank takes it away.
+
+        Raises:
+            PiError: `invalid_argument`: there is no such entry; `session`: as `rename`.
+        """
+        with _open(info.path) as session:
+            session.set_label_sync(session.find(entry).id, label)
+
+    def delete(self, info: SessionInfo) -> None:
+        """Move a session to the trash, and what lies beside its file; where the system has
+        no trash, to a folder `.trash` below `root`.
+
+        Raises:
+            PiError: `session`: it is open here or elsewhere (its owner is named), or the disk
+                refused; `invalid_argument`: it is one of pi's own.
+        """
+        path = info.path.resolve()
+        if self._origin(path) == "pi":
+            raise PiError("invalid_argument", f"{path} is one of pi's own sessions; pi deletes it")
+        discard(path, self.root)
+
+    # --- files ------------------------------------------------------------------------------
+
+    def _files(self, cwd: Folder | None) -> Files:
+        """Every file that may be a session, once, whatever links lead to it."""
+        names = None
+        if cwd is not None:
+            # pi does not follow links before it names the folder.
+            plain = Path(os.path.abspath(Path(cwd).expanduser()))
+            names = {_folder_name(path) for path in (_absolute(cwd), plain)}
+        found: dict[Path, Origin] = {}
+        for root in filter(None, (self.root, self.pi_root)):
+            folders = _folders(root) if names is None else [root, *(root / n for n in names)]
+            for folder in folders:
+                for path in _sessions_in(folder):
+                    found.setdefault(path, self._origin(path))
+        return [*found.items()]
+
+    def _origin(self, path: Path) -> Origin:
+        return "pi" if self.pi_root is not None and path.is_relative_to(self.pi_root) else "pi_nb"
+
+    def _with_id(self, session_id: str, cwd: Folder | None) -> Infos:
+        paths = [
+            (path, origin)
+            for path, origin in self._files(cwd)
+            if (head := session_head(path)) is not None and head.id == session_id
+        ]
+        return [info for path, origin in paths if (info := session_info(path, origin))]
+
+
+def pi_sessions() -> Path:
+    """Where pi keeps its own sessions: below `PI_CODING_AGENT_DIR`, else `~/.pi/agent`."""
+    return _absolute(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent") / "sessions"
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[Session]:
+    """A session to write to, left open if it was open already."""
+    was_open = Session.opened(path) is not None
+    session = Session.open(path)
     try:
-        first = first_line(path, LIMIT)
-        header = _header(first)
-        if header is None:
-            return None
-        size = path.stat().st_size
-        with open(path, "rb") as file:
-            file.seek(max(len(first), size - TAIL))
-            tail = file.read(TAIL)
-        changed = path.stat().st_mtime_ns // 1_000_000
-    except (PiError, OSError):
-        return None
-    spoken, name = _ends(tail)
-    empty = spoken is None and size <= len(first) + TAIL
-    if spoken is None:
-        # No message at all, or one too long for the tail.
-        spoken = header.created_at if empty else changed
-    return SessionInfo(path, header.id, header.cwd, header.created_at, spoken, name, empty)
+        yield session
+    finally:
+        if not was_open:
+            session.close()
 
 
-def _header(line: bytes) -> Header | None:
-    if sniff(line) != "v4":
-        return None
-    loaded = V4().load([(line, Place(0, len(line)))])
-    return loaded.value.index.header if isinstance(loaded, Ok) else None
+def _folder_name(cwd: Path) -> str:
+    flat = str(cwd).strip("/\\")
+    for separator in "/\\:":
+        flat = flat.replace(separator, "-")
+    # A name may have 255 bytes; the end of a path tells more than its beginning.
+    return f"--{os.fsencode(flat)[-200:].decode(errors='ignore')}--"
 
 
-def _ends(tail: bytes) -> tuple[int | None, str | None]:
-    """Time of the last message and the last name given, as far as the tail shows them."""
-    spoken: int | None = None
-    name: str | None = None
-    named = False
-    for line in _objects(tail):
-        if spoken is None and (line.get("kind"), line.get("type")) == ("entry", "message"):
-            stamp = line.get("timestamp")
-            spoken = stamp if isinstance(stamp, int) else None
-        elif not named and (line.get("kind"), line.get("fact")) == ("fact", "name"):
-            named = True
-            name = str(line["name"]) if line.get("name") else None
-        if named and spoken is not None:
-            break
-    return spoken, name
+def _folders(root: Path) -> list[Path]:
+    with contextlib.suppress(OSError), os.scandir(root) as there:
+        return [root, *(Path(e) for e in there if e.name != FOLDER and e.is_dir())]
+    return []
 
 
-def _objects(tail: bytes) -> Iterator[dict[str, Any]]:
-    """The whole lines of a tail, newest first; a cut first line is no JSON and passed over."""
-    for line in reversed(tail.split(b"\n")):
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            yield value
+def _sessions_in(folder: Path) -> list[Path]:
+    """The resolved paths of what has a session's name: links cost a look, files do not."""
+    try:
+        real = Path(os.path.realpath(folder))
+        with os.scandir(real) as there:
+            return [
+                Path(os.path.realpath(entry)) if entry.is_symlink() else real / entry.name
+                for entry in there
+                if entry.name.endswith(".jsonl")
+            ]
+    except OSError:
+        return []
 
 
-def _absolute(path: str | os.PathLike[str]) -> Path:
+def _absolute(path: Folder) -> Path:
     return Path(path).expanduser().resolve()
-
-
-def _literal(name: str) -> str:
-    """A name as a pattern that matches it alone."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
