@@ -14,7 +14,6 @@ import contextlib
 import difflib
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from traitlets import CaselessStrEnum, Int, Unicode
 
-from pi_nb.session.repo import SessionRepo
+from pi_nb.session.repo import SessionRepo, pi_sessions
 from pi_nb.text import plain, safe_line
 
 from .agent import Agent
@@ -32,8 +31,9 @@ from .completion import Completion
 from .current import agents, current, make_current
 from .display import LiveCell
 from .kernel import AWAITED, MAGIC, AwaitedCells
-from .making import RETRY, agent, working_folder
+from .making import RETRY, agent
 from .parsing import Command, HelpShown, Parser, as_usage_errors, tokens
+from .session_commands import SESSION_COMMANDS
 from .status import Rows, Status
 
 NAME = "agent"
@@ -267,38 +267,17 @@ class PiMagics(Magics):
         path = Path(options.file).expanduser()
         if not path.exists():
             raise UsageError(f"There is no file {options.file}. `%agent list` shows the sessions.")
-        return self._go_on(path)
+        return self.go_on(path)
 
-    def resume(self, options: argparse.Namespace) -> Status:
-        repo, here = SessionRepo(self.session_dir or None), working_folder()
-        if options.session:
-            return self._go_on(repo.find(options.session).path)
-        if (latest := repo.latest(here)) is None:
-            raise UsageError(f"No session yet for {here}. `%agent list --all` shows the others.")
-        return self._go_on(latest.path)
-
-    def _go_on(self, path: Path, **settings: Any) -> Status:
+    def go_on(self, path: Path, **settings: Any) -> Status:
         before = self._former()
         model: Any = before.harness.model if before else self.model or None
         approve = before.harness.approval.approve if before else self.approve
         return self._bind(self._made(path, model=model, approve=approve, **settings)).status()
 
-    def list(self, options: argparse.Namespace) -> Rows:
-        infos = [
-            info
-            for info in SessionRepo(self.session_dir or None).list(
-                None if options.all else working_folder()
-            )
-            if not info.empty
-        ]
-        rows = [
-            (info.id[-12:], info.name or "", _when(info.modified), info.cwd if options.all else "")
-            for info in infos
-        ]
-        note = "`%agent resume ID` goes on with one."
-        if not rows:
-            note = "No sessions for this folder yet. A %%agent cell starts one."
-        return Rows(("id", "name", "last message", "folder" if options.all else ""), rows, note)
+    def repo(self) -> SessionRepo:
+        """The sessions that the commands speak of: ours where they are kept, and pi's."""
+        return SessionRepo(self.session_dir or None, pi_root=pi_sessions())
 
     def use(self, options: argparse.Namespace) -> Status:
         held = self._namespace.get(options.agent)
@@ -318,8 +297,16 @@ class PiMagics(Magics):
 
     def fork(self, options: argparse.Namespace) -> Status:
         asked = self._agent()
-        made = asked.fork(options.entry, name=options.name, session_dir=self.session_dir or None)
-        return self._go_on(made, tools=asked.tools)
+        made = asked.fork(
+            options.entry,
+            before=options.before,
+            whole=options.whole,
+            format=options.format,
+            name=options.name,
+            session_dir=self.session_dir or None,
+        )
+        status = self.go_on(made.path, tools=asked.tools)
+        return replace(status, to_edit=made.text)
 
     def model_(self, options: argparse.Namespace) -> Status:
         asked = self._agent()
@@ -338,10 +325,6 @@ class PiMagics(Magics):
         return Rows(("", ""), rows, where)
 
 
-def _when(millis: int) -> str:
-    return datetime.fromtimestamp(millis / 1000).strftime("%Y-%m-%d %H:%M")
-
-
 _COMMANDS: dict[str, Command] = {
     "status": Command("where the agent stands: session, model, context", PiMagics.status),
     "new": Command(
@@ -354,16 +337,6 @@ _COMMANDS: dict[str, Command] = {
         "go on with a session file",
         PiMagics.open,
         (("file",), {"metavar": "FILE"}),
-    ),
-    "resume": Command(
-        "go on with the latest session of this folder, or with the named one",
-        PiMagics.resume,
-        (("session",), {"nargs": "?", "metavar": "SESSION", "help": "id, its beginning, or name"}),
-    ),
-    "list": Command(
-        "the sessions of this folder",
-        PiMagics.list,
-        (("--all",), {"action": "store_true", "help": "of every folder"}),
     ),
     "model": Command(
         "show the model, or use another: http://host:port, with #name for one of its list",
@@ -388,8 +361,12 @@ _COMMANDS: dict[str, Command] = {
         "go on in a new session that holds this branch, up to an entry",
         PiMagics.fork,
         (("entry",), {"nargs": "?", "metavar": "ENTRY", "help": "the leaf where none is named"}),
+        (("--before",), {"action": "store_true", "help": "up to before it, to ask it otherwise"}),
+        (("--whole",), {"action": "store_true", "help": "every branch"}),
+        (("--format",), {"choices": ("v3", "v4"), "help": "v3 is what pi opens too"}),
         (("--name",), {"help": "a name for the new session"}),
     ),
+    **SESSION_COMMANDS,
     **AGENT_COMMANDS,
 }
 

@@ -22,6 +22,7 @@ from pi_nb.result import PiError
 from pi_nb.session.codec import Format
 from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
+from pi_nb.text import safe_line
 from pi_nb.tools import default_tools
 
 from . import current
@@ -173,6 +174,7 @@ def _folder(session: Session) -> str:
         return session.cwd
     raise PiError(
         "session",
-        f"The session's folder {session.cwd} is not there. Say where to go on: "
-        "pi_nb.agent(file, cwd='.').",
+        f"The session's folder {safe_line(session.cwd, 300)} is not there. To go on in the "
+        "present one: pi_nb.agent(file, cwd='.') or `%agent resume SESSION --here`; then "
+        "agent.fork(whole=True, cwd='.') makes a session of this folder of it.",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pi_nb import background
 from pi_nb.env.types import ExecutionEnv
@@ -16,18 +17,25 @@ from pi_nb.loop.types import AgentTool
 from pi_nb.messages import AgentMessage, UserMessage, text_of
 from pi_nb.models.types import ChatModel, Model, ThinkingLevel
 from pi_nb.result import PiError
+from pi_nb.session.codec import Format
 from pi_nb.session.entries import Entry
-from pi_nb.session.fork import fork_session
+from pi_nb.session.fork import Fork, clone_session, fork_session
 from pi_nb.session.outline import Outline
 from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
-from pi_nb.tokens import context_size
 
 from .cells import Cells
 from .display import Record
 from .doctor import examine
 from .model_choice import chat_model
 from .status import Rows, Status, audit
+
+
+class ForkedFile(NamedTuple):
+    """A new session's file. `text` is the user message it stops before, to be edited."""
+
+    path: Path
+    text: str = ""
 
 
 class AgentSettings:
@@ -82,7 +90,7 @@ class AgentSettings:
 
     def status(self) -> Status:
         """Where it stands: session, model, size of the context, tools, approvals."""
-        items = self.session.context(self.harness.lane).items
+        context = self.session.context(self.harness.lane)
         approve = self.harness.approval.approve
         return Status(
             session=str(self.session.path or "in memory"),
@@ -92,10 +100,10 @@ class AgentSettings:
             thinking_level=self.harness.thinking_level,
             tools=self.harness.active_tools,
             approve=approve if isinstance(approve, str) else "by a function",
-            messages=len(items),
+            messages=len(context.items),
             recovered=str(self.recovered) if self.recovered else "",
-            context=context_size([item.message for item in items]),
-            used=self.session.context(self.harness.lane).model,
+            context=context.size,
+            used=context.model,
             phase=self.harness.phase,
         )
 
@@ -178,28 +186,46 @@ class AgentSettings:
         self,
         where: str | int | Entry | None = None,
         *,
+        before: bool = False,
+        whole: bool = False,
+        format: Format | None = None,
+        cwd: str | Path | None = None,
         name: str | None = None,
         session_dir: str | Path | None = None,
-    ) -> Path:
+    ) -> ForkedFile:
         """Write the branch up to an entry, the leaf where none is named, into a new session.
 
         Args:
+            before: Stop before that entry; the text of a user message comes back.
+            whole: Take every branch, and the records.
+            format: `v3`, which pi opens too, or `v4`; None is that of the session.
+            cwd: The folder that it is a session of, instead of this one's.
             session_dir: Where it goes, instead of `PI_NB_SESSION_DIR`.
 
         Returns:
-            Its file, for `pi_nb.agent(...)`. This agent stays where it is.
+            Its file, for `pi_nb.agent(...)`, and that text. This agent stays where it is.
 
         Raises:
             PiError: `invalid_argument`, there is no such entry; `session`.
         """
         self.check_open()
-        leaf = self.harness.leaf if where is None else self.find(where).id
-        repo = SessionRepo(session_dir)
-        made = background.call(fork_session(self.session, leaf, repo=repo, name=name))
-        path = made.path
-        made.close()
+        where_to: dict[str, Any] = {
+            "format": format,
+            "cwd": cwd,
+            "repo": SessionRepo(session_dir),
+            "name": name,
+        }
+        if whole:
+            if before or where is not None:
+                raise PiError("invalid_argument", "The whole tree has no end: name no entry.")
+            made = Fork(background.call(clone_session(self.session, **where_to)))
+        else:
+            leaf = self.harness.leaf if where is None else self.find(where).id
+            made = background.call(fork_session(self.session, leaf, before=before, **where_to))
+        path = made.session.path
+        made.session.close()
         assert path is not None, "a repo gives files"
-        return path
+        return ForkedFile(path, made.text)
 
     def use_lane(self, name: str, *, begin: bool = False) -> None:
         """Go on in another lane of the session; `begin` makes it, at the present leaf.

@@ -64,6 +64,8 @@ class Status:
     """Provider and id of the model that the session used last."""
     phase: str
     recovered: str = ""
+    to_edit: str = ""
+    """What the user may want to ask otherwise."""
 
     def _rows(self) -> Rows:
         model = f"{self.model}, window {self.model.context_window:,}"
@@ -86,6 +88,8 @@ class Status:
         ]
         if self.recovered:
             rows.append(("note", self.recovered))
+        if self.to_edit:
+            rows.append(("text to edit", self.to_edit))
         if self.phase != "idle":
             rows.append(("phase", self.phase))
         return Rows(("", ""), rows)
