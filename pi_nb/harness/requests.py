@@ -9,7 +9,7 @@ from pi_nb.grown import common
 from pi_nb.html import Html, element, table
 from pi_nb.models.pairing import Change
 from pi_nb.models.types import Model, Request
-from pi_nb.session.outline import message_line
+from pi_nb.session.in_words import message_line
 from pi_nb.text import count, safe_line
 from pi_nb.tokens import Estimate, estimate_all
 

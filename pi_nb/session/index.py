@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -115,6 +116,11 @@ class Index:
     def role_of(self, id: str) -> str | None:
         """The role of a message entry; None for the other types."""
         return self._roles[self.tree.row(id)]
+
+    def kinds(self, rows: Iterable[int]) -> Iterator[tuple[str, str, str | None]]:
+        """Id, type and role of these rows of the tree."""
+        ids = self.tree.ids
+        return ((ids[row], self._types[row], self._roles[row]) for row in rows)
 
     def newest(self, type: str) -> str | None:
         """The entry of this type that stands last in the file."""

@@ -11,7 +11,7 @@ megabytes and a branch of that depth is an ordinary one. Several roots are allow
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 
 class Tree:
@@ -101,6 +101,11 @@ class Tree:
         """
         return 0 if id is None else self._rows[id]
 
+    @property
+    def ids(self) -> Sequence[str]:
+        """Ids by row; what stands at row 0 is no id."""
+        return self._ids
+
     def id_at(self, row: int) -> str | None:
         return self._ids[row] if row else None
 
@@ -131,6 +136,29 @@ class Tree:
             found.append(self._ids[row])
             row = self._next[row]
         return found
+
+    def order(self) -> tuple[list[int], list[int]]:
+        """Every entry before what follows it, siblings in file order, as one walks down.
+
+        Returns:
+            The rows in that order, and for each the place in it of what it follows; -1 for a
+            root.
+        """
+        self._link()
+        rows: list[int] = []
+        above: list[int] = []
+        first, following = self._first, self._next
+        pending = [(first[0], -1)]
+        while pending:
+            row, parent = pending.pop()
+            while row:
+                if following[row]:
+                    pending.append((following[row], parent))
+                above.append(parent)
+                parent = len(rows)
+                rows.append(row)
+                row = first[row]
+        return rows, above
 
     def branch(self, leaf: str | None) -> list[str]:
         """The ids from the root to `leaf`, both included; empty for None."""
