@@ -24,11 +24,13 @@ from pi_nb.text import count, quoted
 from .appender import SessionAppender
 from .codec import Codec, Format, Loaded
 from .entries import why
+from .exporting import Exported, ExportFormat, export
 from .index import Diagnostic, Index
 from .jsonl import Durability, FileLog, Log, first_bytes, make_folder
 from .lock import SessionLock
 from .memory import MemoryLog
 from .records import Header
+from .redact import Redaction
 from .sniff import LIMIT, sniff
 from .v3.codec import V3
 from .v3.loading import Orphans
@@ -221,6 +223,48 @@ class Session(SessionAppender):
         """The session that is open on a file in this process, if there is one."""
         return _open.get(_resolve(path))
 
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: ExportFormat | None = None,
+        redact: bool | Redaction | None = None,
+        overwrite: bool = False,
+        lane: str = "main",
+        whole: bool = False,
+    ) -> Exported:
+        """Write the session, as it is now, to a file that others may read.
+
+        The name's ending says what it becomes: `.md` a transcript of one branch, `.html` one
+        page with tree and transcript that needs no network, `.jsonl` a session file. Blocks
+        while it reads and writes.
+
+        Args:
+            format: For a `.jsonl`, `v3` (pi's, where lanes become branches) or `v4`; None is
+                the session's own. Else only needed where the name does not say it.
+            redact: Leave out keys and home folders (True), or what a `Redaction` says; what
+                was left out is counted in the result and in the file.
+            overwrite: Replace a file that is there.
+            lane: For `.md` the branch that is written, for `.html` the one that is marked.
+            whole: For `.md`, all branches.
+
+        Returns:
+            Where it is, and what was left out. Print it.
+
+        Raises:
+            PiError: `invalid_argument`: no such format, lane or redaction; `session`: the
+                file is there already, or the disk refused. What was there is as it was.
+        """
+        return export(
+            self,
+            path,
+            format=format,
+            redact=redact,
+            overwrite=overwrite,
+            lane=lane,
+            whole=whole,
+        )
+
     @property
     def durability(self) -> Durability:
         return self._durability
@@ -272,7 +316,7 @@ def _mend(log: FileLog, loaded: Loaded, *, really: bool) -> tuple[Diagnostic, ..
     if loaded.unterminated:
         line, code, text = loaded.index.lines, "missing_newline", "the last line had no newline"
     else:
-        line, code = loaded.index.lines + (loaded.version == 4), "torn_tail"
+        line, code = loaded.index.lines + 1, "torn_tail"
         text = f"{count(loaded.torn, 'byte')} of an unfinished line"
         text += f", set aside in {aside.name}" if aside else ""
     return (Diagnostic(line, code, text),)
