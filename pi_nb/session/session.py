@@ -36,6 +36,7 @@ from .v3.codec import V3
 from .v3.loading import Orphans
 from .v3.upgrade import upgraded
 from .v4.codec import V4
+from .weight import too_heavy
 from .writer import Writer
 
 # One object a file in a process. Weak: a session that nobody holds is closed, not kept.
@@ -176,6 +177,7 @@ class Session(SessionAppender):
                 loaded = found_in.value
                 now = kind == "v4" and not read_only
                 odd = (*loaded.diagnostics, *_mend(log, loaded, really=now))
+                odd += too_heavy(loaded.index, loaded.end)
                 undo.pop_all()
             if kind == "empty":
                 fresh = Header(version=3, id=uuid7(), created_at=now_ms(), cwd=os.getcwd())

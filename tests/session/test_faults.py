@@ -26,6 +26,7 @@ from pi_nb.session.entries import CompactionEntry, CustomEntry
 from pi_nb.session.fork import fork_session
 from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
+from pi_nb.session.weight import HEAVY, too_heavy
 
 pytestmark = pytest.mark.anyio
 
@@ -434,6 +435,39 @@ async def test_a_picture_that_is_none_is_a_note_in_what_is_sent(
     assert note.to_wire()["text"].startswith("[An image (")
     assert [change.code for change in paired.changes] == ["image_broken"]
     assert pair(paired.messages).messages == paired.messages
+
+
+async def test_a_file_heavy_with_pictures_says_so_and_reads_only_what_is_asked_for(
+    create: Create, tmp_path: Path
+) -> None:
+    """S-12: a hundred screenshots, here of a tenth of their size."""
+    path = tmp_path / "s.jsonl"
+    async with create(path) as session:
+        for number in range(100):
+            data = "iVBORw0KGgo=" * (11_000 if number == 3 else 10_000)
+            picture = ImageContent(data=data, mime_type="image/png")
+            result = ToolResultMessage(tool_call_id="c", tool_name="read", content=(picture,))
+            await session.append_message(result)
+        await session.append_compaction("so far", None, 100)
+    size = path.stat().st_size
+
+    async with Session.open(path) as session:
+        assert len(session.context().items) == 1
+        assert session.diagnostics == ()
+        (found,) = too_heavy(session._index, size, limit=size)
+
+    assert (found.line, found.code) == (5, "heavy_file")
+    assert found.message.startswith("the file has 12 MB, 99 % of them in 100 of its 101 entries")
+
+
+async def test_a_heavy_file_may_be_heavy_with_little_things(tmp_path: Path) -> None:
+    """S-12."""
+    with Session.create(None, cwd="/w") as session:
+        session.append_sync(CustomEntry(custom_type="note"))
+
+        assert too_heavy(session._index, HEAVY - 1) == ()
+        (found,) = too_heavy(session._index, HEAVY)
+        assert found.message == "the file has 268 MB"
 
 
 # --- forks -------------------------------------------------------------------------------------
