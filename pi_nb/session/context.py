@@ -198,6 +198,22 @@ def build_session_context(entries: Iterable[Entry]) -> SessionContext:
     return project(steps, {entry.id: entry for entry in branch}.__getitem__).snapshot()
 
 
+def shown(entries: Sequence[Entry]) -> Iterable[ContextItem]:
+    """What each entry of a piece of a branch shows by itself, as the edits in it have it.
+
+    Every compaction shows its summary, and nothing is left out for it: this is the branch as
+    it was lived, where `build_session_context` is what is left of it.
+    """
+    edits = {e.target_id: e.replacement for e in entries if isinstance(e, ContextEditEntry)}
+    fold = ContextFold(edits)
+    for entry in entries:
+        if isinstance(entry, CompactionEntry):
+            fold.show(entry.id, _summary_of(entry))
+        else:
+            fold.add(entry)
+    return fold.snapshot().items
+
+
 def project(steps: Sequence[Step], read: Callable[[str], Entry]) -> ContextFold:
     """Project a branch, reading only the entries that matter; the fold can go on from there."""
     edits: dict[str, Replacement | None] = {}
@@ -229,12 +245,7 @@ def _show_compaction(
     fold: ContextFold, compaction: CompactionEntry, before: Sequence[Step]
 ) -> Sequence[Step]:
     """Show a compaction's summary, and its own tail; returns what it keeps of `before`."""
-    summary = CompactionSummaryMessage(
-        summary=compaction.summary,
-        tokens_before=compaction.tokens_before,
-        timestamp=compaction.timestamp,
-    )
-    fold.show(compaction.id, summary)
+    fold.show(compaction.id, _summary_of(compaction))
     if compaction.retained_tail is not None:
         for message in compaction.retained_tail:
             fold.show(compaction.id, message)
@@ -242,6 +253,14 @@ def _show_compaction(
     first = compaction.first_kept_entry_id
     start = next((i for i, step in enumerate(before) if step.id == first), len(before))
     return before[start:]
+
+
+def _summary_of(compaction: CompactionEntry) -> CompactionSummaryMessage:
+    return CompactionSummaryMessage(
+        summary=compaction.summary,
+        tokens_before=compaction.tokens_before,
+        timestamp=compaction.timestamp,
+    )
 
 
 def _level_of(entry: Entry) -> str | None:

@@ -231,6 +231,12 @@ class SessionReader:
         what = f"{len(found)} entries fit" if found else "no entry has the id or label"
         raise PiError("invalid_argument", f"{what} {text!r}")
 
+    def type_of(self, entry_id: str) -> str:
+        """An entry's type, without reading its body."""
+        with self._mutex:
+            self._known(entry_id)
+            return self._index.type_of(entry_id)
+
     def parent_id(self, entry_id: str) -> str | None:
         with self._mutex:
             self._known(entry_id)

@@ -1,0 +1,113 @@
+"""One branch as a compaction looks at it: what a model sees there, and what that weighs.
+
+Weights are sums from the newest entry backwards and are made as far as they are asked for,
+once: a plan that keeps the newest hundred entries costs a hundred estimates, however long
+the branch, and a thousand plans of the same branch cost no more.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pi_nb.messages import AgentMessage, CompactionSummaryMessage
+from pi_nb.session.context import ContextItem, build_session_context
+from pi_nb.session.entries import CompactionEntry, Entry
+from pi_nb.session.session import Session
+from pi_nb.tokens import Estimate, estimate_tokens
+
+Weigh = Callable[[AgentMessage], int]
+"""Tokens of one message."""
+
+
+@dataclass(slots=True)
+class Branch:
+    """A branch from its root to its leaf.
+
+    `items` is the context at the leaf (rules 1 to 4): edited, and from the newest compaction
+    on. What older compactions stand for is not in it.
+    """
+
+    items: Sequence[ContextItem]
+    leaf: str | None
+    size: Estimate
+    """What the next request holds."""
+    read: Callable[[str], Entry]
+    above: Callable[[str], str | None]
+    """The parent of an entry."""
+    type_of: Callable[[str], str]
+    weigh: Weigh = estimate_tokens
+    _sums: array[int] = field(default_factory=lambda: array("q", [0]))
+    """The weight of the newest 0, 1, 2, ... items."""
+
+    @classmethod
+    def of(cls, session: Session, lane: str = "main", weigh: Weigh = estimate_tokens) -> Branch:
+        """The branch of a session's lane, as it is now."""
+        context = session.context(lane)
+        return cls(
+            items=context.items,
+            leaf=session.tip(lane),
+            size=context.size,
+            read=session.entry,
+            above=session.parent_id,
+            type_of=session.type_of,
+            weigh=weigh,
+        )
+
+    @classmethod
+    def from_entries(cls, entries: Iterable[Entry], weigh: Weigh = estimate_tokens) -> Branch:
+        """A branch given from its root to its leaf."""
+        known = {entry.id: entry for entry in entries}
+        ids = list(known)
+        parents = dict(zip(ids[1:], ids, strict=False))
+        context = build_session_context(known.values())
+        return cls(
+            items=context.items,
+            leaf=ids[-1] if ids else None,
+            size=context.size,
+            read=known.__getitem__,
+            above=parents.get,
+            type_of=lambda entry_id: known[entry_id].type,
+            weigh=weigh,
+        )
+
+    @property
+    def compaction(self) -> CompactionEntry | None:
+        """The newest compaction of the branch: what the context begins with."""
+        if self.items and isinstance(self.items[0].message, CompactionSummaryMessage):
+            entry = self.read(self.items[0].entry_id)
+            return entry if isinstance(entry, CompactionEntry) else None
+        return None
+
+    @property
+    def start(self) -> int:
+        """The first item that a compaction may summarise: what follows the newest summary."""
+        return 1 if self.compaction is not None else 0
+
+    def weight(self, first: int, last: int | None = None) -> int:
+        """Tokens of the items from one place up to, not including, another or the end."""
+        total = len(self.items)
+        end = total if last is None else last
+        return self._sum(total - first) - self._sum(total - end)
+
+    def reaches(self, tokens: int) -> int | None:
+        """The newest place from which on the items weigh at least so much.
+
+        None: all of them, from `start` on, weigh less.
+        """
+        most = len(self.items) - self.start
+        while len(self._sums) <= most and (self._sums[-1] < tokens or len(self._sums) == 1):
+            self._more()
+        count = bisect_left(self._sums, tokens, lo=1)
+        return len(self.items) - count if count < len(self._sums) and count <= most else None
+
+    def _sum(self, count: int) -> int:
+        while len(self._sums) <= count:
+            self._more()
+        return self._sums[count]
+
+    def _more(self) -> None:
+        item = self.items[len(self.items) - len(self._sums)]
+        self._sums.append(self._sums[-1] + self.weigh(item.message))

@@ -1,0 +1,70 @@
+"""What a cut means: what is summarised, what of a split turn stands before it, which files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pi_nb.session.context import ContextItem
+
+from .branch import Branch
+from .cut import find_cut_point, first_kept, turn_start
+from .files import Files, files_of
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """A cut worked out. Ranges are places in `branch.items`, ends not included."""
+
+    branch: Branch
+    cut: int
+    """The first item that is kept."""
+    split: int | None
+    """Where the turn begins that the cut splits; what lies between gets its own summary."""
+
+    @property
+    def first_kept_entry_id(self) -> str:
+        return first_kept(self.branch, self.cut)
+
+    @property
+    def is_split_turn(self) -> bool:
+        return self.split is not None
+
+    @property
+    def history(self) -> Sequence[ContextItem]:
+        """What the summary stands for, oldest first, a split turn's beginning not counted."""
+        end = self.cut if self.split is None else self.split
+        return self.branch.items[self.branch.start : end]
+
+    @property
+    def turn_prefix(self) -> Sequence[ContextItem]:
+        """The beginning of the turn that is split."""
+        return () if self.split is None else self.branch.items[self.split : self.cut]
+
+    @property
+    def previous_summary(self) -> str | None:
+        """What the newest compaction said; the new summary carries it on."""
+        compaction = self.branch.compaction
+        return compaction.summary if compaction else None
+
+    @property
+    def files(self) -> Files:
+        """Files of all that goes, and those that earlier summaries listed (rule 11)."""
+        compaction = self.branch.compaction
+        known = [compaction.details] if compaction and not compaction.from_hook else []
+        gone = [item.message for item in (*self.history, *self.turn_prefix)]
+        return files_of(gone, known)
+
+
+def prepare(branch: Branch, keep_tokens: int) -> Preparation | None:
+    """Where the branch would be cut to keep so many tokens; None where nothing goes (rule 6)."""
+    if branch.leaf is None or branch.type_of(branch.leaf) == "compaction":
+        return None
+    cut = find_cut_point(branch, keep_tokens)
+    return None if cut is None else prepared(branch, cut)
+
+
+def prepared(branch: Branch, cut: int) -> Preparation | None:
+    """The same for a cut that was chosen; it is legal."""
+    preparation = Preparation(branch, cut, turn_start(branch, cut))
+    return preparation if preparation.history or preparation.turn_prefix else None
