@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import EllipsisType
 
@@ -23,7 +24,11 @@ from .entries import Entry
 from .jsonl import write_whole
 from .reader import SessionReader
 from .records import Header, LabelFact, LaneMove, NameFact, Record
-from .translate import ToV3, ToV4
+from .to_v3 import ToV3
+from .to_v4 import ToV4
+from .translate import AsItStands
+
+Item = Stored | AsItStands
 
 
 def copy_session(
@@ -34,6 +39,7 @@ def copy_session(
     leaf_id: str | EllipsisType | None = ...,
     header: Header | None = None,
     name: str | None = None,
+    as_it_stands: bool = False,
 ) -> Path:
     """Write a session, as it is now, to a new file; it may be open read-only.
 
@@ -45,6 +51,8 @@ def copy_session(
         leaf_id: The last entry of the branch; None is an empty one.
         header: For the copy; None is the session's own, so that it is the same session.
         name: Instead of the session's.
+        as_it_stands: Lines that can stay as they are need not be read, which is much quicker.
+            Not for a reader that shows something else than its file holds.
 
     Returns:
         The file's resolved path.
@@ -54,14 +62,15 @@ def copy_session(
             the disk refused, or an entry does not fit the format. Nothing is left behind.
     """
     file = Path(path).expanduser().resolve()
-    records = isinstance(leaf_id, EllipsisType)
-    items = stored_items(session, leaf_id, name=name)
+    form = format or session.format
+    # What v1 and v2 hold is v3 only after it was read.
+    same = as_it_stands and form == session.format and session.version >= 3
     write_copy(
         file,
         header or session.header,
-        items,
-        format=format or session.format,
-        records=records,
+        stored_items(session, leaf_id, name=name, as_it_stands=same),
+        format=form,
+        records=isinstance(leaf_id, EllipsisType),
     )
     return file
 
@@ -71,32 +80,45 @@ def stored_items(
     leaf_id: str | EllipsisType | None = ...,
     *,
     name: str | None = None,
-) -> Iterator[Stored]:
+    as_it_stands: bool = False,
+) -> Iterator[Item]:
     """What a copy of a session holds, one by one: every parent before its children, records
-    between the entries as they were written, then name, labels and leaves as they are now."""
+    between the entries as they were written, then name, labels and leaves as they are now.
+
+    Arguments are those of `copy_session`; `as_it_stands` is for the session's own format.
+    """
     lanes, labels = session.lanes, session.labels
+    lane: str | None = "main"
+    ids: Iterable[str | Record]
     if isinstance(leaf_id, EllipsisType):
-        yield from _parents_first(session)
-        taken = None
+        ids, taken = _parents_first(session), None
+        if session.format == "v4":
+            lane = None
     else:
-        ids = session.branch_ids(leaf_id)
         # Whatever lane an entry was written in, the copy has one branch and one lane.
-        for entry_id in ids:
-            yield _linked(session, session.entry(entry_id), "main")
+        ids = session.branch_ids(leaf_id)
         lanes, taken = {"main": leaf_id}, frozenset(ids)
+    for item in ids:
+        if isinstance(item, Record):
+            yield item
+        elif as_it_stands:
+            read = partial(_entry, session, item, lane)
+            yield AsItStands(session.line(item), lane, read)
+        else:
+            yield _entry(session, item, lane)
     if (now := name or session.name) is not None:
         yield NameFact(name=now)
     for target, label in labels.items():
         if taken is None or target in taken:
             yield LabelFact(target_id=target, label=label)
-    for lane, leaf in lanes.items():
-        yield LaneMove(lane=lane, leaf_id=leaf)
+    for one, leaf in lanes.items():
+        yield LaneMove(lane=one, leaf_id=leaf)
 
 
 def write_copy(
     path: Path,
     header: Header,
-    items: Iterable[Stored],
+    items: Iterable[Item],
     *,
     format: Format,
     records: bool = True,
@@ -117,31 +139,31 @@ def write_copy(
     write_whole(path, copy.lines(items))
 
 
-def _parents_first(session: SessionReader) -> Iterator[Entry | Record]:
+def _parents_first(session: SessionReader) -> Iterator[str | Record]:
     """Entries and records in file order, but an entry that stands before its parent after it."""
-    written: set[str] = set()
-    waiting: dict[str, list[Entry]] = {}
+    written: set[str | None] = {None}
+    waiting: dict[str | None, list[str]] = {}
     for item in session.in_file_order():
         if isinstance(item, Record):
             yield item
             continue
-        lane = "main" if session.format == "v3" else item.lane
-        entry = _linked(session, item, lane)
-        if entry.parent_id is not None and entry.parent_id not in written:
-            waiting.setdefault(entry.parent_id, []).append(entry)
+        parent = session.parent_id(item)
+        if parent not in written:
+            waiting.setdefault(parent, []).append(item)
             continue
-        ready = [entry]
+        ready = [item]
         while ready:
-            entry = ready.pop()
-            yield entry
-            written.add(entry.id)
-            ready += reversed(waiting.pop(entry.id, ()))
+            entry_id = ready.pop()
+            yield entry_id
+            written.add(entry_id)
+            ready += reversed(waiting.pop(entry_id, ()))
 
 
-def _linked(session: SessionReader, entry: Entry, lane: str | None) -> Entry:
-    """An entry under the parent that its session counts with: a file may name one that is
-    not there."""
-    parent = session.parent_id(entry.id)
+def _entry(session: SessionReader, entry_id: str, lane: str | None) -> Entry:
+    """An entry in its lane here (None: its own), and under the parent that its session counts
+    with: a file may name one that is not there."""
+    entry = session.entry(entry_id)
+    parent, lane = session.parent_id(entry_id), lane or entry.lane
     if (parent, lane) == (entry.parent_id, entry.lane):
         return entry
     return entry.having(parent_id=parent, lane=lane)

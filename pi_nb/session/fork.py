@@ -97,5 +97,13 @@ def _copied(
     elif session.path is not None:
         header = header.having(legacy_parent_session_path=str(session.path))
     path = (repo or SessionRepo()).place(folder, header.id, header.created_at)
-    copy_session(session, path, format=format, leaf_id=leaf_id, header=header, name=name)
+    copy_session(
+        session,
+        path,
+        format=format,
+        leaf_id=leaf_id,
+        header=header,
+        name=name,
+        as_it_stands=True,
+    )
     return Session.open(path)

@@ -170,6 +170,16 @@ class SessionReader:
         assert isinstance(entry, Entry)
         return entry
 
+    def line(self, entry_id: str) -> bytes:
+        """An entry's line as the file holds it, newline included.
+
+        Raises:
+            PiError: `invalid_argument`: no such entry.
+        """
+        with self._mutex:
+            self._known(entry_id)
+            return self._log.read(self._index.place_of(entry_id))
+
     def entry_ids(self) -> list[str]:
         """The ids of all entries, in file order: the n-th has the number n."""
         with self._mutex:
@@ -179,11 +189,9 @@ class SessionReader:
         """Every entry that is there now, in file order, read one by one."""
         return map(self.entry, self.entry_ids())
 
-    def in_file_order(self) -> Iterator[Entry | Record]:
-        """Entries and records that are there now, as their lines follow one another.
-
-        In v3, where records stand in the tree, they come as the entries that they are there.
-        """
+    def in_file_order(self) -> Iterator[str | Record]:
+        """The ids of the entries and the records that are there now, as their lines follow one
+        another. In v3, where records stand in the tree, they come as entries."""
         with self._mutex:
             index = self._index
             lines: dict[int, str | Place] = {index.place_of(i).offset: i for i in index.tree}
@@ -191,7 +199,7 @@ class SessionReader:
                 lines.setdefault(place.offset, place)
         for offset in sorted(lines):
             line = lines[offset]
-            yield from [self.entry(line)] if isinstance(line, str) else self._records([line])
+            yield from [line] if isinstance(line, str) else self._records([line])
 
     def records(self, since: int = 0) -> Iterator[Record]:
         """The records that are there now, in file order, read one by one.
@@ -321,7 +329,7 @@ class SessionReader:
         with self._mutex:
             self.leaf(lane)
             shape = shape_of(self._index)
-        return make_outline(shape, wish, self.entry, self._line)
+        return make_outline(shape, wish, self.entry, self.line)
 
     def number(self, entry_id: str) -> int:
         """The place of an entry in the file, from 1: what an outline shows and `find` takes.
@@ -331,11 +339,6 @@ class SessionReader:
         """
         with self._mutex:
             return self._index.tree.row(self._known(entry_id))
-
-    def _line(self, entry_id: str) -> bytes:
-        """An entry's line as it is in the log."""
-        with self._mutex:
-            return self._log.read(self._index.place_of(entry_id))
 
     def _take(self, change: object, stored: Stored, place: Place) -> None:
         """Bring memory to where the log is, after a line was written."""
