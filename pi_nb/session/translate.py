@@ -196,6 +196,7 @@ def native(entry: Entry) -> Entry:
 
 
 def read_native(wire: dict[str, Any]) -> Entry | None:
+    """A v3 entry from its wire form; the plain form where the class of its type refuses it."""
     for reader in (read_v3_entry, Entry.model_validate):
         try:
             return reader(wire)
