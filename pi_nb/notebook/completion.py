@@ -1,4 +1,5 @@
-"""What Tab offers after `%agent`: commands, models, labels and ids, levels, tools, open agents.
+"""What Tab offers after `%agent` and `%tree`: commands, options, models, labels, ids, numbers,
+levels, tools, open agents.
 
 Nothing is made and nobody is asked: only what is known already is offered.
 """
@@ -10,15 +11,19 @@ from typing import Any
 
 from pi_nb.models.registry import last_list
 from pi_nb.models.types import THINKING_LEVELS
+from pi_nb.session.filters import FILTERS
 from pi_nb.session.session import Session
 
 from .agent import Agent
 from .current import agents
 
-KEY = "%agent"
 HOOK = "complete_command"
 NEWEST = 30
-"""Entries whose ids are offered, the newest of the branch."""
+"""Entries that are offered, the newest of the branch."""
+
+TREE_OPTIONS = (
+    "--filter", "--find", "--goto", "--label", "--lane", "--ids", "--fold", "--all", "-o", "-h"
+)  # fmt: skip
 
 
 def candidates(line: str, commands: Iterable[str], found: Agent | None) -> list[str]:
@@ -62,22 +67,50 @@ def _entries(found: Agent) -> list[str]:
     return [*session.labels.values(), *(id[-8:] for id in reversed(ids))]
 
 
-class Completion:
-    """The hook in one shell."""
+def tree_candidates(line: str, found: Agent | None) -> list[str]:
+    """The same for a line that begins with `%tree`: what its last option takes, or options."""
+    words = line.split()[1:]
+    if not line.endswith((" ", "\t")) and words:
+        words.pop()
+    match words[-1:]:
+        case ["--filter"]:
+            return [*FILTERS]
+        case ["--lane"]:
+            return [*found.lanes] if found is not None else []
+        case ["--goto" | "--label"]:
+            return _rows(found) if found is not None else []
+        case _:
+            return [option for option in TREE_OPTIONS if option not in words]
 
-    def __init__(self, ip: Any, commands: Iterable[str], found: Callable[[], Agent | None]) -> None:
+
+def _rows(found: Agent) -> list[str]:
+    """Labels, and the numbers that the outline shows, the newest first."""
+    session = found.session
+    ids = session.branch_ids(found.harness.lane)[-NEWEST:]
+    return [*session.labels.values(), *(str(session.number(id)) for id in reversed(ids))]
+
+
+class Completion:
+    """The hook for one magic in one shell."""
+
+    def __init__(self, ip: Any, key: str, known: Callable[[str], list[str]]) -> None:
+        """
+        Args:
+            key: What the line begins with, `%agent`.
+            known: The words that could stand at the end of a line.
+        """
         self._ip = ip
-        self._commands = tuple(commands)
-        self._found = found
+        self._key = key
+        self._known = known
 
     def install(self) -> None:
-        self._ip.set_hook(HOOK, self._complete, str_key=KEY)
+        self._ip.set_hook(HOOK, self._complete, str_key=self._key)
 
     def uninstall(self) -> None:
         """IPython has no way to take a hook back: its table is what it is kept in."""
-        self._ip.strdispatchers[HOOK].strs.pop(KEY, None)
+        self._ip.strdispatchers[HOOK].strs.pop(self._key, None)
 
     def _complete(self, _ip: Any, event: Any) -> list[str]:
-        known = candidates(event.line, self._commands, self._found())
+        known = self._known(event.line)
         # A name with a space would be two words.
         return [word for word in known if word.startswith(event.symbol) and " " not in word]

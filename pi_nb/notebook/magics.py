@@ -1,4 +1,5 @@
-"""`%%agent` and `%agent`: the functions of `agent` from a cell's first line.
+"""`%%agent` and `%agent`: the functions of `agent` from a cell's first line; `tree_magic`
+has `%tree`.
 
     %%agent [-o NAME] [-q] [-b]     the cell's body is the prompt, word for word
     %agent [status|new|open|resume|list|model|goto|...] ...
@@ -27,7 +28,7 @@ from pi_nb.text import plain, safe_line
 from .agent import Agent
 from .cells import Cell, Walked
 from .commands import AGENT_COMMANDS
-from .completion import Completion
+from .completion import Completion, candidates, tree_candidates
 from .current import agents, current, make_current
 from .display import LiveCell
 from .kernel import AWAITED, MAGIC, AwaitedCells
@@ -35,6 +36,7 @@ from .making import RETRY, agent
 from .parsing import Command, HelpShown, Parser, as_usage_errors, tokens
 from .session_commands import SESSION_COMMANDS
 from .status import Rows, Status
+from .tree_magic import TREE, TreeMagics
 
 NAME = "agent"
 
@@ -243,6 +245,18 @@ class PiMagics(Magics):
                 return found
         return None
 
+    def looked_at(self) -> Agent | None:
+        """The agent to look at: what `agent` names, else the newest one. To look makes none.
+
+        Raises:
+            PiError: `invalid_state`, `agent` names one that was closed.
+        """
+        held = self._namespace.get(NAME)
+        if isinstance(held, Agent):
+            held.check_open()
+            return held
+        return self._former()
+
     @property
     def _namespace(self) -> dict[str, Any]:
         namespace: dict[str, Any] = self.shell.user_ns if self.shell else {}
@@ -374,6 +388,7 @@ _HELP = "\n".join(
     [
         "%agent [COMMAND]                       look at the agent, or change it",
         "%%agent [-o NAME] [-q] [-b] [--fresh]  ask it; the cell's body is the prompt",
+        "%tree                                  the session as a tree; `%tree -h`",
         "",
         *(f"  %agent {name:<8} {command.about}" for name, command in _COMMANDS.items()),
         "",
@@ -385,7 +400,7 @@ _HELP = "\n".join(
 
 # --- loading ----------------------------------------------------------------------------------
 
-_loaded: dict[int, tuple[PiMagics, AwaitedCells, Completion]] = {}
+_loaded: dict[int, tuple[PiMagics, TreeMagics, AwaitedCells, list[Completion]]] = {}
 
 
 def load(ip: Any) -> None:
@@ -393,24 +408,32 @@ def load(ip: Any) -> None:
     if id(ip) in _loaded:
         return
     magics = PiMagics(shell=ip, parent=ip)
-    ip.register_magics(magics)
+    tree = TreeMagics(ip, magics.looked_at, NONE_YET)
+    ip.register_magics(magics, tree)
     cells = AwaitedCells(ip)
     cells.install()
-    completion = Completion(ip, _COMMANDS, magics._former)
-    completion.install()
-    _loaded[id(ip)] = (magics, cells, completion)
+    former = magics._former
+    completions = [
+        Completion(ip, f"%{MAGIC}", lambda line: candidates(line, _COMMANDS, former())),
+        Completion(ip, f"%{TREE}", lambda line: tree_candidates(line, former())),
+    ]
+    for completion in completions:
+        completion.install()
+    _loaded[id(ip)] = (magics, tree, cells, completions)
 
 
 def unload(ip: Any) -> None:
     """Take the magics out of a shell again."""
     if (entry := _loaded.pop(id(ip), None)) is None:
         return
-    magics, cells, completion = entry
+    magics, tree, cells, completions = entry
     cells.uninstall()
-    completion.uninstall()
+    for completion in completions:
+        completion.uninstall()
     manager = ip.magics_manager
-    for kind, name in (("cell", MAGIC), ("cell", AWAITED), ("line", MAGIC)):
+    for kind, name in (("cell", MAGIC), ("cell", AWAITED), ("line", MAGIC), ("line", TREE)):
         manager.magics[kind].pop(name, None)
-    manager.registry.pop(type(magics).__name__, None)
-    if magics in ip.configurables:
-        ip.configurables.remove(magics)
+    for registered in (magics, tree):
+        manager.registry.pop(type(registered).__name__, None)
+        if registered in ip.configurables:
+            ip.configurables.remove(registered)

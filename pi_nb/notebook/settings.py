@@ -20,7 +20,7 @@ from pi_nb.result import PiError
 from pi_nb.session.codec import Format
 from pi_nb.session.entries import Entry
 from pi_nb.session.fork import Fork, clone_session, fork_session
-from pi_nb.session.outline import Outline
+from pi_nb.session.outline import LIMIT, Outline
 from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
 
@@ -84,9 +84,22 @@ class AgentSettings:
         """Every tool call on the present branch: what it was, who let it run, what came of it."""
         return audit(self.session, self.harness.lane)
 
-    def outline(self) -> Outline:
-        """The session's tree as text and HTML."""
-        return self.session.outline()
+    def outline(
+        self,
+        lane: str | None = None,
+        *,
+        filter: str = "default",
+        find: str | None = None,
+        ids: bool = False,
+        fold: bool = False,
+        limit: int | None = LIMIT,
+    ) -> Outline:
+        """The session's tree as text and HTML, the branch of the agent's lane marked.
+
+        Args and errors are those of `session.outline`.
+        """
+        lane = lane or self.harness.lane
+        return self.session.outline(lane, filter=filter, find=find, ids=ids, fold=fold, limit=limit)
 
     def status(self) -> Status:
         """Where it stands: session, model, size of the context, tools, approvals."""

@@ -62,7 +62,7 @@ class Row:
     """Estimate by rule `pi`, as the branch's edits have it; None for what never weighs anything."""
     label: str | None = None
     branches: int = 1
-    """How many ways it goes on from here, in what is shown."""
+    """How many ways it goes on from here, of those that pass the filter."""
     lanes: tuple[str, ...] = ()
     """The lanes whose leaf it is, or is the nearest row to."""
     hit: bool = False

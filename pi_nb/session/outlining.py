@@ -19,7 +19,7 @@ from pi_nb.text import count, one_line, safe_line
 
 from .context import Step
 from .entries import CompactionEntry, ContextEditEntry, Entry
-from .filters import Filter, passes
+from .filters import BOOKKEEPING, Filter, passes
 from .finding import Needle
 from .in_words import entry_line, whole_text
 from .index import Index
@@ -96,7 +96,8 @@ class _Making:
 
     def outline(self) -> Outline:
         wish = self._wish
-        kept = self._kept()
+        filtered = self._filtered()
+        kept = filtered if wish.needle is None else self._found(filtered, wish.needle)
         path = set(self._path)
         top = chains_of(kept, path)
         leave_gaps(top, self._chosen(kept))
@@ -107,7 +108,7 @@ class _Making:
             len(self._hits) if wish.needle is not None else None,
             wish.needle,
             top,
-            self._rows(top, kept, path),
+            self._rows(top, kept, filtered, path),
             "fold=False, limit=None" if wish.fold else "limit=None",
         )
 
@@ -122,17 +123,19 @@ class _Making:
 
     # --- what there is to see ---------------------------------------------------------
 
-    def _kept(self) -> Kept:
-        """What passes the filter; with a search, the hits and the branch points above them."""
+    def _filtered(self) -> Kept:
+        """What passes the filter."""
         order = self._order
-        leaf = order.steps[self._path[-1]].id if self._path else None
+        branch = (order.steps[place] for place in reversed(self._path))
+        leaf = next((step.id for step in branch if step.type not in BOOKKEEPING), None)
         passing = passes(self._wish.filter, self._labels, leaf, self._line_of)
-        kept = keep(order, [passing(step) for step in order.steps])
-        needle = self._wish.needle
-        if needle is None:
-            return kept
-        self._hits = {place for place in kept.places if self._holds(needle, order.steps[place])}
-        shown = self._hits | self._partings(kept)
+        return keep(order, [passing(step) for step in order.steps])
+
+    def _found(self, filtered: Kept, needle: Needle) -> Kept:
+        """Of that, what holds the text, and the branch points that say where it is."""
+        order = self._order
+        self._hits = {place for place in filtered.places if self._holds(needle, order.steps[place])}
+        shown = self._hits | self._partings(filtered)
         return keep(order, [place in shown for place in range(len(order.steps))])
 
     def _partings(self, kept: Kept) -> set[int]:
@@ -200,7 +203,7 @@ class _Making:
 
     # --- what a row says --------------------------------------------------------------
 
-    def _rows(self, top: Chain, kept: Kept, path: set[int]) -> dict[int, Row]:
+    def _rows(self, top: Chain, kept: Kept, filtered: Kept, path: set[int]) -> dict[int, Row]:
         now = self._sent()
         ending: dict[int, list[str]] = defaultdict(list)
         for lane, leaf in self._leaves.items():
@@ -213,7 +216,7 @@ class _Making:
                 item,
                 now,
                 active=item in path,
-                branches=len(kept.children.get(item, ())),
+                branches=len(filtered.children.get(item, ())),
                 lanes=tuple(ending.get(item, ())),
             )
             for item in items

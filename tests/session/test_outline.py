@@ -301,7 +301,8 @@ def test_without_tools_what_follows_them_attaches_to_what_is_above() -> None:
 
 def test_an_answer_that_only_calls_tools_is_shown_where_something_is_odd_or_goes_on() -> None:
     failed = grown(said("u"), answered(CALL, stop_reason="aborted"), said("v"))
-    current = grown(said("u"), answered(CALL, stop_reason="toolUse"))
+    note = CustomEntry(custom_type="note")
+    current = grown(said("u"), answered(CALL, stop_reason="toolUse"), note)
 
     assert len(failed.outline(filter="no-tools").rows) == 3
     assert len(current.outline(filter="no-tools").rows) == 2

@@ -1,0 +1,130 @@
+"""`%tree`: the outline of a session, and what one does from there.
+
+%tree                          the tree of `agent`'s session
+%tree FILE                     that of a file, read and not written: pi's own too
+%tree --goto 12                move the leaf to row 12
+%tree --label 12 good start    label it
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
+
+from pi_nb.session.filters import FILTERS
+from pi_nb.session.outline import LIMIT, Outline
+from pi_nb.session.session import Session
+from pi_nb.text import safe_line
+
+from .agent import Agent
+from .parsing import HelpShown, Parser, as_usage_errors
+
+TREE = "tree"
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "%tree",
+        description="The tree of a session. Rows have numbers; --goto, --label and "
+        "`%agent fork` take them. FILE comes first.",
+        epilog="In Python: agent.outline(...), session.outline(...), agent.goto(12), "
+        "agent.label('text', 12).",
+    )
+    add = parser.add_argument
+    add("file", nargs="?", metavar="FILE", help="a session file to read, instead of the agent's")
+    add("--filter", choices=FILTERS, default="default", metavar="F", help=", ".join(FILTERS))
+    add("--find", nargs="+", metavar="TEXT", help="only entries that hold it, whole texts searched")
+    add("--goto", metavar="ENTRY", help="move the leaf there: a number, a label or an id")
+    add("--label", nargs="+", metavar=("ENTRY", "TEXT"), help="label an entry; '' takes it away")
+    add("--lane", metavar="NAME", help="mark this lane's branch instead of the agent's")
+    add("--ids", action="store_true", help="show the ends of ids")
+    add("--fold", action="store_true", help="of other branches, the first row only")
+    add("--all", action="store_true", help=f"draw every row, not {LIMIT} of them")
+    add("-o", "--out", metavar="NAME", help="bind the outline to this name")
+    return parser
+
+
+@magics_class
+class TreeMagics(Magics):
+    """`%tree` in one shell."""
+
+    def __init__(self, shell: Any, found: Callable[[], Agent | None], none_yet: str) -> None:
+        """
+        Args:
+            found: The agent to look at, if there is one.
+            none_yet: What to say where there is none.
+        """
+        super().__init__(shell=shell, parent=shell)
+        self._found = found
+        self._none_yet = none_yet
+
+    @line_magic(TREE)  # type: ignore[arg-type]
+    @no_var_expand
+    def tree(self, line: str) -> Outline | None:
+        """Show the tree of a session. `%tree -h` says how."""
+        parser = _parser()
+        try:
+            options = parser.read(line)
+        except HelpShown as shown:
+            print(shown)
+            return None
+        if options.out is not None and not options.out.isidentifier():
+            parser.error(f"-o wants a Python name, not {options.out!r}")
+        if options.label is not None and len(options.label) < 2:
+            parser.error("--label wants an entry and a text, '' to take the label away")
+        if options.file is not None and (options.goto is not None or options.label is not None):
+            parser.error(
+                f"{safe_line(options.file)} is only read; `%agent open FILE` makes an agent on it, "
+                "then --goto and --label are without FILE"
+            )
+        with as_usage_errors():
+            outline = self._of_file(options) if options.file else self._of_agent(options)
+        if options.out and self.shell is not None:
+            self.shell.user_ns[options.out] = outline
+        return outline
+
+    def _of_agent(self, options: argparse.Namespace) -> Outline:
+        asked = self._found()
+        if asked is None:
+            raise UsageError(f"{self._none_yet} `%tree FILE` reads a session's file.")
+        if options.label is not None:
+            where, *words = options.label
+            entry = asked.label(" ".join(words), where)
+            said = f"labelled {safe_line(' '.join(words))}" if any(words) else "no longer labelled"
+            print(f"{asked.session.number(entry.id)} is {said}.")
+        if options.goto is not None:
+            moved = asked.goto(options.goto)
+            leaf = asked.harness.leaf
+            at = f"{asked.session.number(leaf)}" if leaf else "before the first entry"
+            print(f"The leaf is now {at}.")
+            if moved.editor_text:
+                print(f"Text to edit: {safe_line(moved.editor_text, 400)}")
+        return asked.outline(options.lane, **_wish(options))
+
+    def _of_file(self, options: argparse.Namespace) -> Outline:
+        path = Path(options.file).expanduser()
+        if not path.exists():
+            raise UsageError(f"There is no file {options.file}. `%agent list` shows the sessions.")
+        open_here = Session.opened(path)
+        session = open_here or Session.open(path, read_only=True)
+        try:
+            return session.outline(options.lane or "main", **_wish(options))
+        finally:
+            if open_here is None:
+                session.close()
+
+
+def _wish(options: argparse.Namespace) -> dict[str, Any]:
+    """What `outline` takes, but for the lane."""
+    return {
+        "filter": options.filter,
+        "find": " ".join(options.find) if options.find else None,
+        "ids": options.ids,
+        "fold": options.fold,
+        "limit": None if options.all else LIMIT,
+    }
