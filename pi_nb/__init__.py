@@ -4,7 +4,8 @@ Names are loaded when they are first used, so that `import pi_nb` costs next to 
 and loads no widget library.
 
     ground      result abort ids js text wire messages tokens html background
-    the river   models -> loop -> env -> tools -> session -> resources -> harness -> notebook
+    the river   models -> loop -> env -> tools -> session -> resources -> harness -> views
+                -> notebook
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "pi_nb.session.session": ("Session",),
     "pi_nb.session.context": ("SessionContext", "build_session_context"),
     "pi_nb.session.repo": ("SessionInfo", "SessionRepo"),
+    "pi_nb.session.redact": ("Redaction",),
     "pi_nb.harness.harness": ("AgentHarness",),
     "pi_nb.harness.limits": ("Limits",),
     "pi_nb.models.retry": ("RetryPolicy",),
@@ -63,6 +65,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "pi_nb.harness.approval": ("ApprovalRequest", "Decision"),
     "pi_nb.harness.steps": ("Action", "Step", "SteppedRun"),
     "pi_nb.harness.turn": ("AbortResult", "NavigateResult", "TurnResult"),
+    "pi_nb.views.export": ("export",),
     "pi_nb.notebook.agent": ("Agent",),
     "pi_nb.notebook.kernel_tools": ("python_tool",),
     "pi_nb.notebook.making": ("agent",),

@@ -23,7 +23,7 @@ RIVER = (
     *("models", "loop", "env", "tools", "session", "compaction", "resources", "harness"),
     *("lab", "views", "notebook"),
     # the ways in, which may also use the public names
-    *(WAYS_IN := ("demo", "cli", "__main__")),
+    *(WAYS_IN := ("demo", "cli_sessions", "cli_open", "cli", "__main__")),
 )
 
 Sources = Mapping[str, str]
