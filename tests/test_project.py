@@ -68,6 +68,21 @@ def test_no_file_names_a_registry() -> None:
     assert lines_with(OF_ONE_REGISTRY) == []
 
 
+def test_a_lock_file_of_npm_says_what_is_installed_and_not_from_where() -> None:
+    """And `.npmrc` keeps it so: npm reads the one beside a package.json, no other."""
+    packages = [ROOT / name for name in tracked() if Path(name).name == "package.json"]
+    assert ROOT / "tests" / "interop" / "package.json" in packages
+
+    for package in packages:
+        settings = package.with_name(".npmrc").read_text("utf-8").split()
+        locked = json.loads(package.with_name("package-lock.json").read_text("utf-8"))
+        installed = [entry for at, entry in locked["packages"].items() if at]
+
+        assert "omit-lockfile-registry-resolved=true" in settings
+        assert all("integrity" in entry for entry in installed)
+        assert not any("resolved" in entry for entry in installed)
+
+
 @pytest.mark.parametrize(
     ("pattern", "line"),
     [

@@ -120,6 +120,12 @@ def look(path: Path) -> dict[str, Any]:
         }
 
 
+def oddities(path: Path) -> set[str]:
+    """What we find odd about a file, by its code."""
+    with Session.open(path, read_only=True) as session:
+        return {found.code for found in session.diagnostics}
+
+
 def contexts(path: Path) -> dict[str, Any]:
     """What we would send from each entry."""
     with Session.open(path, read_only=True) as session:
