@@ -28,6 +28,7 @@ from pi_nb.session.exporting import export as export_session
 from pi_nb.session.reader import SessionReader
 from pi_nb.session.redact import Redaction
 from pi_nb.session.salvage import reading
+from pi_nb.text import safe_line, straight
 
 from .facts import facts, heading
 from .paths import Anchors
@@ -117,7 +118,7 @@ def _head(session: SessionReader) -> Iterator[Html]:
     yield element("meta", name_="referrer", content="no-referrer")
     yield element("meta", name_="viewport", content="width=device-width, initial-scale=1")
     yield element("meta", name_="color-scheme", content="light dark")
-    yield element("title", session.name or f"Session {session.id}")
+    yield element("title", straight(safe_line(session.name or f"Session {session.id}", 200)))
     yield element("style", Html(_asset("page.css")))
 
 
