@@ -62,7 +62,14 @@ def _doctor(asked: Agent, _options: argparse.Namespace) -> Rows:
 
 
 def _export(asked: Agent, options: argparse.Namespace) -> Rows:
-    return Rows(("", ""), [], f"The branch is in {asked.export(options.file)}.")
+    done = asked.export(
+        options.file,
+        format=options.format,
+        redact=options.redact,
+        overwrite=options.overwrite,
+        whole=options.whole,
+    )
+    return Rows(("", ""), [], f"Written: {done}")
 
 
 AGENT_COMMANDS: Mapping[str, Command] = {
@@ -91,8 +98,12 @@ AGENT_COMMANDS: Mapping[str, Command] = {
     ),
     "doctor": Command("look at kernel, versions, session file and model server", _doctor),
     "export": Command(
-        "write the branch as Markdown",
+        "write the branch as Markdown, or the session as a page or a file",
         _export,
-        (("file",), {"metavar": "FILE.md"}),
+        (("file",), {"metavar": "FILE", "help": "ends in .md, .html or .jsonl"}),
+        (("--format",), {"metavar": "FORMAT", "help": "v3 (pi's) or v4, for a .jsonl"}),
+        (("--redact",), {"action": "store_true", "help": "leave out keys and home folders"}),
+        (("--whole",), {"action": "store_true", "help": "for .md: all branches"}),
+        (("--overwrite",), {"action": "store_true", "help": "replace FILE if it is there"}),
     ),
 }

@@ -12,20 +12,20 @@ from pi_nb.harness.harness import AgentHarness
 from pi_nb.harness.operations import Recovered
 from pi_nb.harness.requests import SentRequest
 from pi_nb.harness.turn import NavigateResult
-from pi_nb.html import safe_markdown
 from pi_nb.loop.types import AgentTool
-from pi_nb.messages import AgentMessage, UserMessage, text_of
 from pi_nb.models.types import ChatModel, Model, ThinkingLevel
 from pi_nb.result import PiError
 from pi_nb.session.codec import Format
 from pi_nb.session.entries import Entry
+from pi_nb.session.exporting import Exported, ExportFormat
 from pi_nb.session.fork import Fork, clone_session, fork_session
+from pi_nb.session.markdown import to_markdown
 from pi_nb.session.outline import LIMIT, Outline
+from pi_nb.session.redact import Redaction
 from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
 
 from .cells import Cells
-from .display import Record
 from .doctor import examine
 from .model_choice import chat_model
 from .status import Rows, Status, audit
@@ -129,32 +129,26 @@ class AgentSettings:
 
     def markdown(self) -> str:
         """The present branch as Markdown: what was asked and answered, and the calls."""
-        parts: list[str] = []
-        answers: list[AgentMessage] = []
-        for message in self.session.context(self.harness.lane).messages:
-            if isinstance(message, UserMessage):
-                parts += [Record.of(answers).markdown(), _asked(message)]
-                answers = []
-            else:
-                answers.append(message)
-        parts.append(Record.of(answers).markdown())
-        return "\n\n".join(filter(None, parts)) + "\n"
+        return "\n".join(to_markdown(self.session, lane=self.harness.lane))
 
-    def export(self, file: str | Path) -> Path:
-        """Write `markdown()` to a file that is not there yet.
-
-        Raises:
-            PiError: `invalid_argument`, the file is there already, or cannot be written.
-        """
-        path = Path(file).expanduser()
-        try:
-            with path.open("x", encoding="utf-8") as out:
-                out.write(self.markdown())
-        except FileExistsError:
-            raise PiError("invalid_argument", f"{path} is there already.") from None
-        except OSError as error:
-            raise PiError("invalid_argument", f"{path}: {error.strerror or error}") from None
-        return path
+    def export(
+        self,
+        file: str | Path,
+        *,
+        format: ExportFormat | None = None,
+        redact: bool | Redaction | None = None,
+        overwrite: bool = False,
+        whole: bool = False,
+    ) -> Exported:
+        """As `Session.export`, with this agent's lane."""
+        return self.session.export(
+            file,
+            format=format,
+            redact=redact,
+            overwrite=overwrite,
+            lane=self.harness.lane,
+            whole=whole,
+        )
 
     # --- moving and settings ----------------------------------------------------------
 
@@ -306,9 +300,3 @@ class AgentSettings:
             await self.harness.set_active_tools([*(n for n in active if n != tool.name), tool.name])
 
         background.call(add())
-
-
-def _asked(message: UserMessage) -> str:
-    """A prompt as a quotation."""
-    lines = safe_markdown(text_of(message.content)).split("\n")
-    return "\n".join(f"> {line}".rstrip() for line in lines)

@@ -190,13 +190,16 @@ def test_a_branch_is_exported_as_markdown_and_no_file_is_written_over(
     kernel.good(TWO)
     kernel.good("%%agent\nHow <b>many</b>?")
 
-    kernel.good("%agent export out.md")
+    shown = kernel.good("%agent export out.md --redact").result
 
     text = (tmp_path / "out.md").read_text()
-    assert text.startswith("> How")
+    assert "How &lt;b>many&lt;/b>?" in text
     assert "<b>" not in text
-    assert text.endswith("One.\n")
+    assert "One.\n" in text
+    assert "Nothing was found to leave out" in shown
     assert "already" in kernel.run("%agent export out.md").evalue
+    kernel.good("%agent export out.html")
+    assert (tmp_path / "out.html").read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize(
