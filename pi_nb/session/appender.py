@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from pi_nb.ids import now_ms, uuid7
-from pi_nb.messages import AgentMessage, Content, Usage
+from pi_nb.messages import AgentMessage, Content, SystemMessage, Usage
 from pi_nb.result import Err, PiError
 
 from .codec import Codec, Stored
@@ -257,11 +257,22 @@ class SessionAppender(SessionReader):
             raise PiError("invalid_argument", "a v3 session has one lane; nothing is detached")
         parent = body.parent_id if lane is None else self.leaf(lane)
         return body.having(
+            **self._restated(body, lane),
             id=body.id or self._codec.new_id(self._index),
             parent_id=parent,
             timestamp=body.timestamp or now_ms(),
             lane=lane,
         )
+
+    def _restated(self, body: Entry, lane: str | None) -> dict[str, SystemMessage]:
+        """What a compaction in a file of pi's has to say of prompt and tools: pi looks no
+        further back for them, and would go on without any."""
+        if self.format != "v3" or lane is None or not isinstance(body, CompactionEntry):
+            return {}
+        if body.system_message is not None:
+            return {}
+        state = self.declared(lane)
+        return {"system_message": state.as_message(now_ms())} if state else {}
 
     def _move(self, leaf_id: str | None, lane: str) -> LaneMove | None:
         if self.anchor(self.leaf(lane)) == self.anchor(self._known(leaf_id)):

@@ -1,8 +1,9 @@
 """Prompt and tools as a session's system messages declare them.
 
 pi 1.x writes its prompt into the session: the first system message declares it whole, later
-ones patch it, and a compaction may restate it. It is prompt state, not conversation: what
-is shown here was in force for the program that wrote it, and is never sent by us.
+ones add text and patch sections and tools, and a compaction restates it. It is prompt state,
+not conversation: what is shown here was in force for the program that wrote it, and is never
+sent by us.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class Declared:
     """What is in force at the end of a branch; empty where no system message says anything."""
 
     content: str = ""
-    """The newest text that was given as a whole."""
+    """All texts that were given, oldest first, a blank line between them: a later one is an
+    additional instruction."""
     sections: dict[str, str] = field(default_factory=dict)
     """The newest text of each section, in the order in which they came."""
     tools: dict[str, Any] = field(default_factory=dict)
@@ -30,6 +32,15 @@ class Declared:
 
     def __bool__(self) -> bool:
         return bool(self.content or self.sections or self.tools)
+
+    def as_message(self, timestamp: int) -> SystemMessage:
+        """The whole of it in one message, as a compaction restates it."""
+        given: dict[str, Any] = {}
+        if self.sections:
+            given["sections"] = dict(self.sections)
+        if self.tools:
+            given["tools_added"] = list(self.tools.values())
+        return SystemMessage(content=self.content, timestamp=timestamp, **given)
 
 
 def declared(steps: Sequence[Step], read: Callable[[str], Entry]) -> Declared:
@@ -46,9 +57,9 @@ def declared(steps: Sequence[Step], read: Callable[[str], Entry]) -> Declared:
             if isinstance(whole, SystemMessage):
                 patches.append(whole)
                 break  # it says all that was in force
-    content, sections, tools = "", dict[str, str](), dict[str, Any]()
+    texts, sections, tools = list[str](), dict[str, str](), dict[str, Any]()
     for patch in reversed(patches):
-        content = text_of(patch.content) or content
+        texts.append(text_of(patch.content))
         for name, text in (patch.sections or {}).items():
             if text is None:
                 sections.pop(name, None)
@@ -58,7 +69,7 @@ def declared(steps: Sequence[Step], read: Callable[[str], Entry]) -> Declared:
             tools.pop(name, None)
         for tool in patch.tools_added or ():
             tools[_name(tool)] = tool
-    return Declared(content, sections, tools)
+    return Declared("\n\n".join(filter(None, texts)), sections, tools)
 
 
 def _name(tool: Any) -> str:

@@ -2,8 +2,8 @@
 
 A look is written as pi writes it, so that two of them can be compared as they are: entries
 with ISO times, context as `buildSessionContext` gives it. One difference is meant: pi puts
-the prompt's state into its context as a `system` message, which is no conversation here
-(`session.declared` has it). `as_ours` takes it out of pi's.
+the prompt's state into its context as `system` messages, which are no conversation here
+(`session.declared` has it, and is compared by itself). `as_ours` takes them out of pi's.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from pi_nb.messages import Usage, read_message
 from pi_nb.session.context import SessionContext, build_session_context
+from pi_nb.session.declared import Declared
 from pi_nb.session.entries import CustomMessageEntry, Entry, MessageEntry, UsageEntry
 from pi_nb.session.session import Session
 from pi_nb.session.v3.bodies import read_body
@@ -117,6 +118,7 @@ def look(path: Path) -> dict[str, Any]:
             "labels": dict(session.labels),
             "name": session.name,
             "context": context_form(session.context()),
+            "declared": declared_form(session.declared()),
         }
 
 
@@ -154,6 +156,11 @@ def context_form(context: SessionContext) -> dict[str, Any]:
         "thinkingLevel": context.thinking_level,
         "model": model and {"provider": model[0], "modelId": model[1]},
     }
+
+
+def declared_form(declared: Declared) -> dict[str, Any]:
+    tools = list(declared.tools.values())
+    return {"content": declared.content, "sections": declared.sections, "tools": tools}
 
 
 def as_ours(context: dict[str, Any]) -> dict[str, Any]:

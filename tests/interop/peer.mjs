@@ -64,6 +64,15 @@ const operations = {
   },
 };
 
+/** Prompt and tools in force: what a compaction would restate, in a copy that is not kept. */
+function declared(session) {
+  const entries = [session.getHeader(), ...session.getEntries()];
+  const copy = SessionManager.inMemory(session.getCwd(), undefined, structuredClone(entries));
+  const { content, sections, toolsAdded } =
+    copy.getEntry(copy.appendCompaction("", null, 0)).systemMessage ?? {};
+  return { content: content ?? "", sections: sections ?? {}, tools: toolsAdded ?? [] };
+}
+
 function write(session, asked) {
   for (const { op, ...fields } of asked) operations[op](session, fields);
 }
@@ -92,6 +101,7 @@ const questions = {
       labels: Object.fromEntries(labels),
       name: session.getSessionName() ?? null,
       context: session.buildSessionContext(),
+      declared: declared(session),
     };
   },
 

@@ -39,7 +39,7 @@ class Peer:
         self._ask("write", path=str(path), ops=list(ops))
 
     def look(self, path: Path) -> dict[str, Any]:
-        """What pi sees: `entries`, `leaf`, `labels`, `name`, `context`."""
+        """What pi sees: `entries`, `leaf`, `labels`, `name`, `context`, `declared`."""
         seen: dict[str, Any] = self._ask("look", path=str(path))
         return seen
 

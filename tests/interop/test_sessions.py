@@ -2,7 +2,7 @@
 
 A plan is drawn at random: who begins, then turns of one to four operations. Each turn opens
 the file, does its operations and closes it. Where a plan fails, Hypothesis shows the smallest
-one that does; `PI_NB_PLANS` says how many are tried (300 unless told).
+one that does; `PI_NB_PLANS` says how many are tried (500 unless told).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pi_nb.session.session import Session
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-PLANS = int(os.environ.get("PI_NB_PLANS", "300"))
+PLANS = int(os.environ.get("PI_NB_PLANS", "500"))
 
 Op = dict[str, Any]
 Turn = tuple[str, list[Op]]
@@ -41,9 +41,16 @@ USAGE = {
 
 _which = st.integers(0, 40)
 _blocks = st.lists(texts.map(lambda text: {"type": "text", "text": text}), max_size=2)
+_tool_names = st.sampled_from(["read", "bash", "edit"])
 _declared = st.fixed_dictionaries(
     {"role": st.just("system"), "content": texts, "timestamp": st.integers(0, 2**40)},
-    optional={"sections": st.dictionaries(texts, st.none() | texts, max_size=2)},
+    optional={
+        "sections": st.dictionaries(st.sampled_from(["style", "rules"]), st.none() | texts),
+        "toolsAdded": st.lists(
+            st.fixed_dictionaries({"name": _tool_names, "description": texts}), max_size=2
+        ),
+        "toolsRemoved": st.lists(st.fixed_dictionaries({"name": _tool_names}), max_size=2),
+    },
 )
 _custom = st.fixed_dictionaries(
     {

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pi_nb.messages import ToolResultMessage, UserMessage, text_of
+from pi_nb.messages import SystemMessage, ToolResultMessage, UserMessage, text_of
 from pi_nb.result import PiError
 from pi_nb.session.context import SessionContext
 from pi_nb.session.entries import (
+    CompactionEntry,
     CustomEntry,
     Entry,
     LabelEntry,
@@ -475,6 +476,33 @@ def test_a_compaction_restates_the_prompt(opened: Callable[[bytes], Session]) ->
         assert session.declared().content == "New."
         assert session.declared().sections == {}
         assert list(session.declared().tools) == ["ls"]
+
+
+def test_a_compaction_of_ours_restates_the_prompt_too(
+    opened: Callable[[bytes], Session],
+) -> None:
+    """pi looks no further back than the newest compaction, and would go on without a prompt."""
+    first = {"role": "system", "content": "Base.", "toolsAdded": [{"name": "ls"}]}
+    later = {"role": "system", "content": "More.", "sections": {"style": "short"}}
+
+    lines = [said("s", None, message=first), said("a", "s"), said("p", "a", message=later)]
+    with opened(encoded(HEADER, *lines)) as session:
+        before = session.declared()
+        written = session.append_sync(CompactionEntry(summary="S", first_kept_entry_id="a"))
+
+        restated = written.system_message
+        assert isinstance(restated, SystemMessage)
+        assert restated.content == "Base.\n\nMore."
+        assert restated.sections == {"style": "short"}
+        assert restated.tools_added == [{"name": "ls"}]
+        assert session.declared() == before
+
+
+def test_a_compaction_without_a_prompt_restates_none(opened: Callable[[bytes], Session]) -> None:
+    with opened(encoded(HEADER, said("a", None))) as session:
+        written = session.append_sync(CompactionEntry(summary="S", first_kept_entry_id="a"))
+
+        assert "systemMessage" not in written.to_wire()
 
 
 def test_what_a_newer_pi_added_is_kept(opened: Callable[[bytes], Session]) -> None:
