@@ -81,7 +81,7 @@ def page(
     """The page of a whole session, in pieces.
 
     Args:
-        lane: Its branch is marked, and read first.
+        lane: Its branch is marked in the tree; what lies elsewhere says so.
         note: Asked when all else was given: a line for the footer.
 
     Raises:
