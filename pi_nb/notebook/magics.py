@@ -35,7 +35,7 @@ from .kernel import AWAITED, MAGIC, AwaitedCells
 from .making import RETRY, agent
 from .parsing import Command, HelpShown, Parser, as_usage_errors, tokens
 from .session_commands import SESSION_COMMANDS
-from .status import Rows, Status
+from .status import Rows, Status, leaf_line
 from .tree_magic import TREE, TreeMagics
 
 NAME = "agent"
@@ -333,10 +333,8 @@ class PiMagics(Magics):
     def goto(self, options: argparse.Namespace) -> Rows:
         asked = self._agent()
         moved = asked.goto(options.entry)
-        leaf = asked.harness.leaf
-        where = f"The leaf is now {leaf}." if leaf else "The leaf is now before the first entry."
         rows = [("text to edit", moved.editor_text)] if moved.editor_text else []
-        return Rows(("", ""), rows, where)
+        return Rows(("", ""), rows, leaf_line(asked.session, asked.harness.leaf))
 
 
 _COMMANDS: dict[str, Command] = {

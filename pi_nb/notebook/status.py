@@ -9,6 +9,7 @@ from pi_nb.html import Html, element, table
 from pi_nb.js import dumps
 from pi_nb.messages import AssistantMessage, ToolCall, ToolResultMessage
 from pi_nb.models.types import Model
+from pi_nb.session.in_words import entry_line
 from pi_nb.session.records import ApprovalRecord
 from pi_nb.session.session import Session
 from pi_nb.text import count, plain, safe_line
@@ -125,3 +126,11 @@ def audit(session: Session, lane: str) -> Rows:
         about = safe_line(dumps(call.arguments), 60)
         rows.append((call.name, about, by.get(call.id, "not asked"), outcome, said))
     return Rows(("tool", "arguments", "approval", "outcome", "result"), rows)
+
+
+def leaf_line(session: Session, leaf: str | None) -> str:
+    """Where the leaf is, by its number in the outline: the same on every run."""
+    if leaf is None:
+        return "The leaf is now before the first entry."
+    said = safe_line(entry_line(session.entry(leaf)), 60)
+    return f"The leaf is now {session.number(leaf)}, {said}"

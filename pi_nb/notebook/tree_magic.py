@@ -19,10 +19,11 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from pi_nb.session.filters import FILTERS
 from pi_nb.session.outline import LIMIT, Outline
 from pi_nb.session.session import Session
-from pi_nb.text import safe_line
+from pi_nb.text import quoted, safe_line
 
 from .agent import Agent
 from .parsing import HelpShown, Parser, as_usage_errors
+from .status import leaf_line
 
 TREE = "tree"
 
@@ -95,13 +96,11 @@ class TreeMagics(Magics):
         if options.label is not None:
             where, *words = options.label
             entry = asked.label(" ".join(words), where)
-            said = f"labelled {safe_line(' '.join(words))}" if any(words) else "no longer labelled"
+            said = f"labelled {quoted(' '.join(words))}" if any(words) else "no longer labelled"
             print(f"{asked.session.number(entry.id)} is {said}.")
         if options.goto is not None:
             moved = asked.goto(options.goto)
-            leaf = asked.harness.leaf
-            at = f"{asked.session.number(leaf)}" if leaf else "before the first entry"
-            print(f"The leaf is now {at}.")
+            print(leaf_line(asked.session, asked.harness.leaf))
             if moved.editor_text:
                 print(f"Text to edit: {safe_line(moved.editor_text, 400)}")
         return asked.outline(options.lane, **_wish(options))
