@@ -163,12 +163,11 @@ class SessionReader:
         Raises:
             PiError: `invalid_argument`: no such entry; `session`: its line does not fit.
         """
-        with self._mutex:
-            self._known(entry_id)
-            place = self._index.place_of(entry_id)
-        entry = self._stored(place, entry_id)
-        assert isinstance(entry, Entry)
-        return entry
+        line = self.line(entry_id)
+        try:
+            return self._codec.entry(line, entry_id, self._index)
+        except (ValueError, RecursionError) as error:
+            raise self._misfit(f"line {self._index.line_of(entry_id)}", error) from None
 
     def line(self, entry_id: str) -> bytes:
         """An entry's line as the file holds it, newline included.
@@ -382,18 +381,17 @@ class SessionReader:
 
     def _records(self, places: list[Place]) -> Iterator[Record]:
         for place in places:
-            record = self._stored(place, None)
+            record = self._stored(place)
             assert isinstance(record, Record)
             yield record
 
-    def _stored(self, place: Place, entry_id: str | None) -> Stored:
-        """What the line at a place says; as the entry that it is where an id is given."""
+    def _stored(self, place: Place) -> Stored:
         with self._mutex:  # `close` takes the file away under it
             line = self._log.read(place)
         try:
-            if entry_id is None:
-                return self._codec.read(line)
-            return self._codec.entry(line, entry_id, self._index)
+            return self._codec.read(line)
         except (ValueError, RecursionError) as error:
-            where = f"line {self._index.line_of(entry_id)}" if entry_id else f"byte {place.offset}"
-            raise PiError("session", f"{self._path}: {where}: {why(error)}") from None
+            raise self._misfit(f"byte {place.offset}", error) from None
+
+    def _misfit(self, where: str, error: Exception) -> PiError:
+        return PiError("session", f"{self._path}: {where}: {why(error)}")

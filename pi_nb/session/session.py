@@ -214,10 +214,10 @@ class Session(SessionAppender):
         _mend(log, loaded, really=True)
         if loaded.version >= 3:
             return
-        log.rewrite(upgraded(log.lines(), self._index), f".v{loaded.version}")
-        again = self._codec.open(log)
-        assert isinstance(again, Ok)
-        with self._mutex:
+        with self._mutex:  # every line moves: who reads meanwhile waits for their new places
+            log.rewrite(upgraded(log.lines(), self._index), f".v{loaded.version}")
+            again = self._codec.open(log)
+            assert isinstance(again, Ok)
             self._index, self._version = again.value.index, 3
 
     @staticmethod

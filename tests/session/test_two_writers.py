@@ -148,6 +148,33 @@ def test_who_only_looks_sees_whole_entries_while_somebody_writes(
         assert session.branch_ids()[: len(seen)] == seen
 
 
+def test_who_reads_an_old_file_while_it_becomes_v3_reads_the_same(tmp_path: Path) -> None:
+    """The first append moves every line of it to another place."""
+    path = tmp_path / "s.jsonl"
+    header = '{"type":"session","id":"one","timestamp":"2025-10-01T10:00:00.000Z","cwd":"/w"}\n'
+    time = '"timestamp":"2025-10-01T10:00:01.000Z"'
+    body = '{"type":"message",%s,"message":{"role":"user","content":"%s"}}\n'
+    path.write_text(header + "".join(body % (time, "x" * size) for size in range(300)))
+
+    with Session.open(path, durability="flush") as session:
+        before = list(session.entries())
+        begun, over = threading.Event(), threading.Event()
+
+        def read() -> None:
+            while not over.is_set():
+                assert list(session.entries())[: len(before)] == before
+                begun.set()
+
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read)
+            try:
+                assert begun.wait(10)
+                session.append_sync(note())
+            finally:
+                over.set()
+            reading.result()
+
+
 # --- one process -------------------------------------------------------------------------------
 
 
