@@ -57,6 +57,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "pi_nb.session.session": ("Session",),
     "pi_nb.session.context": ("SessionContext", "build_session_context"),
     "pi_nb.session.repo": ("SessionInfo", "SessionRepo"),
+    "pi_nb.session.convert": ("copy_session",),
+    "pi_nb.session.fork": ("clone_session", "fork_session"),
     "pi_nb.session.redact": ("Redaction",),
     "pi_nb.harness.harness": ("AgentHarness",),
     "pi_nb.harness.limits": ("Limits",),

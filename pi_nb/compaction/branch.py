@@ -39,6 +39,8 @@ class Branch:
     """The parent of an entry."""
     type_of: Callable[[str], str]
     weigh: Weigh = estimate_tokens
+    number: Callable[[str], int] = lambda entry_id: 0
+    """The place of an entry in its file, from 1; 0 where there is no file."""
     _sums: array[int] = field(default_factory=lambda: array("q", [0]))
     """The weight of the newest 0, 1, 2, ... items."""
 
@@ -54,6 +56,7 @@ class Branch:
             above=session.parent_id,
             type_of=session.type_of,
             weigh=weigh,
+            number=session.number,
         )
 
     @classmethod

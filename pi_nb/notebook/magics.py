@@ -89,6 +89,11 @@ class PiMagics(Magics):
     session_dir = Unicode(
         "", help="Where new sessions go; empty: PI_NB_SESSION_DIR, else ~/.pi_nb/sessions."
     ).tag(config=True)
+    session_format = CaselessStrEnum(
+        ("v4", "v3"),
+        default_value="v4",
+        help="The form of new sessions: v4, our own, or v3, which pi opens too.",
+    ).tag(config=True)
     retry_attempts = Int(
         RETRY.attempts, min=1, help="How often a request is made at most, in new agents."
     ).tag(config=True)
@@ -229,7 +234,8 @@ class PiMagics(Magics):
     def _made(self, file: Path | None = None, **settings: Any) -> Agent:
         """An agent with what `%config PiMagics` says of all of them."""
         retry = replace(RETRY, attempts=self.retry_attempts)
-        return agent(file, retry=retry, session_dir=self.session_dir or None, **settings)
+        folder, settings = self.session_dir or None, {"format": self.session_format, **settings}
+        return agent(file, retry=retry, session_dir=folder, **settings)
 
     def _bind(self, made: Agent) -> Agent:
         """What the user asked for by name becomes `agent`, unless that is something else."""
@@ -274,6 +280,7 @@ class PiMagics(Magics):
             model=model or None,
             name=options.name,
             approve=before.harness.approval.approve if before else self.approve,
+            format=options.format or self.session_format,
         )
         return self._bind(made).status()
 
@@ -344,6 +351,7 @@ _COMMANDS: dict[str, Command] = {
         PiMagics.new,
         (("--name",), {"help": "a name for the session"}),
         (("--model",), {"help": "a server's address"}),
+        (("--format",), {"choices": ("v4", "v3"), "help": "v3: for pi to go on with"}),
     ),
     "open": Command(
         "go on with a session file",

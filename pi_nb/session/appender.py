@@ -179,8 +179,15 @@ class SessionAppender(SessionReader):
     async def append_context_edit(
         self, target_id: str, content: Content | Sequence[Any] | None, *, lane: str = "main"
     ) -> ContextEditEntry:
-        """Show the model other content for an entry, or None of it; the log keeps the old."""
+        """Show the model other content for an entry, or None of it; the log keeps the old.
+
+        In a v3 session commands and summaries cannot be given other content: pi would not
+        show it.
+        """
         self._known(target_id)
+        if content is not None and self._codec.one_lane and not self._editable(target_id):
+            text = "pi shows no other content for a command or a summary; leave it out instead"
+            raise PiError("invalid_argument", text)
         replacement = None if content is None else Replacement(content=content)
         return await self.append(
             ContextEditEntry(target_id=target_id, replacement=replacement), lane
@@ -273,6 +280,11 @@ class SessionAppender(SessionReader):
             return {}
         state = self.declared(lane)
         return {"system_message": state.as_message(now_ms())} if state else {}
+
+    def _editable(self, target_id: str) -> bool:
+        role = self._index.role_of(target_id)
+        shown = self._index.type_of(target_id) == "custom_message"
+        return shown or role in ("user", "assistant", "toolResult")
 
     def _move(self, leaf_id: str | None, lane: str) -> LaneMove | None:
         if self.anchor(self.leaf(lane)) == self.anchor(self._known(leaf_id)):

@@ -45,6 +45,7 @@ class Shape:
 
 
 def shape_of(index: Index) -> Shape:
+    """What an outline is laid out from, taken while nobody writes."""
     return Shape(order_of(index), dict(index.labels), dict(index.lanes))
 
 

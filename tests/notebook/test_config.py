@@ -20,11 +20,15 @@ def test_ipython_config_sets_what_new_agents_are_made_with(tmp_path: Path) -> No
         "c.InteractiveShellApp.extensions = ['pi_nb']\n"
         "c.PiMagics.approve = 'deny'\n"
         "c.PiMagics.retry_attempts = 2\n"
+        "c.PiMagics.session_format = 'v3'\n"
         f"c.PiMagics.session_dir = {str(tmp_path / 'sessions')!r}\n"
     )
     code = (
         "get_ipython().run_line_magic('agent', 'new');"
-        "print(agent.harness.approval.approve, agent.harness.retry.attempts)"
+        "first = agent.session.format;"
+        "get_ipython().run_line_magic('agent', 'new --format v4');"
+        "print(agent.harness.approval.approve, agent.harness.retry.attempts, first,"
+        " agent.session.format)"
     )
 
     ran = subprocess.run(
@@ -36,5 +40,5 @@ def test_ipython_config_sets_what_new_agents_are_made_with(tmp_path: Path) -> No
         timeout=60,
     )
 
-    assert ran.stdout.splitlines()[-1:] == ["deny 2"], ran.stderr
+    assert ran.stdout.splitlines()[-1:] == ["deny 2 v3 v4"], ran.stderr
     assert list((tmp_path / "sessions").rglob("*.jsonl"))

@@ -1,0 +1,326 @@
+"""What a compaction would do, before any model is asked: free, instant, and open to change.
+
+A plan is a list of operations on a branch. Applied, `Summarise` becomes one `compaction`
+entry, `Omit` and `Replace` become `context_edit` entries. It says what stays, what goes and
+why, lists every place where the branch may be cut instead, and moves there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pi_nb.html import Html, element, table
+from pi_nb.result import PiError
+from pi_nb.session.context import ContextItem
+from pi_nb.session.in_words import message_line
+from pi_nb.text import count, safe_line
+
+from .branch import Branch
+from .budget import Budget
+from .cut import is_legal, legal_cuts
+from .prepare import Preparation, prepare, prepared
+
+SUMMARY_LEAST, SUMMARY_MOST = 200, 2_000
+"""Tokens that a summary usually takes; a prediction, not a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summarise:
+    """A summary in the place of all that is older than `first_kept_entry_id`."""
+
+    first_kept_entry_id: str
+    entry_ids: tuple[str, ...]
+    """What the summary stands for, oldest first."""
+    turn_prefix: tuple[str, ...] = ()
+    """The beginning of a split turn, which gets a shorter summary of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Omit:
+    """An entry that the model no longer sees."""
+
+    entry_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Other content in the place of an entry's own."""
+
+    entry_id: str
+    content: str
+
+
+Operation = Summarise | Omit | Replace
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToCompact:
+    """Why there is no plan. Falsy, so that `if plan:` reads well."""
+
+    why: str
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return f"Nothing to compact: {self.why}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One legal place to cut: the first entry that would be kept."""
+
+    place: int
+    """In the context's items."""
+    number: int
+    """In the session's outline; 0 where the branch is not a session's."""
+    entry_id: str
+    text: str
+    kept_tokens: int
+    splits_turn: bool
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan:
+    """A compaction that nobody has made yet. It belongs to one leaf: later it is stale."""
+
+    branch: Branch
+    budget: Budget
+    operations: tuple[Operation, ...]
+    policy: str = "pi"
+    reasons: tuple[str, ...] = ()
+    """Why this and no other place, in words."""
+    preparation: Preparation | None = None
+    """The cut worked out, where the plan has one `Summarise`."""
+    pins: frozenset[str] = frozenset()
+    """Entries whose words the summary has to hold as they are."""
+
+    @property
+    def leaf_id(self) -> str | None:
+        """The leaf that it was made for."""
+        return self.branch.leaf
+
+    @property
+    def tokens_before(self) -> int:
+        return self.branch.size.tokens
+
+    @property
+    def gone(self) -> Sequence[ContextItem]:
+        """What the model will not see any more, oldest first."""
+        found = self.preparation
+        summarised = [] if found is None else [*found.history, *found.turn_prefix]
+        left_out = {operation.entry_id for operation in self.edits}
+        return [*summarised, *(i for i in self.branch.items if i.entry_id in left_out)]
+
+    @property
+    def edits(self) -> tuple[Omit | Replace, ...]:
+        return tuple(o for o in self.operations if not isinstance(o, Summarise))
+
+    @property
+    def summarise(self) -> Summarise | None:
+        return next((o for o in self.operations if isinstance(o, Summarise)), None)
+
+    @property
+    def pinned(self) -> Sequence[ContextItem]:
+        """What goes, and yet has to stand in the summary word for word."""
+        return [item for item in self.gone if item.entry_id in self.pins]
+
+    @property
+    def freed(self) -> int:
+        """Tokens of what goes, by the branch's estimator, less what edits put in its place."""
+        weigh = self.branch.weigh
+        total = sum(weigh(item.message) for item in self.gone if item.entry_id not in self.pins)
+        return total - sum(len(o.content) // 4 for o in self.edits if isinstance(o, Replace))
+
+    @property
+    def tokens_after(self) -> tuple[int, int]:
+        """From least to most what the next request will hold, about."""
+        rest = max(self.tokens_before - self.freed, 0)
+        if self.summarise is None:
+            return rest, rest
+        old = self.branch.weight(0, self.branch.start)
+        rest = max(rest - old, 0)
+        return rest + SUMMARY_LEAST, rest + SUMMARY_MOST
+
+    @property
+    def cuts(self) -> list[Cut]:
+        """Every legal cut, oldest first. Empty for a plan without a summary."""
+        if self.preparation is None:
+            return []
+        chosen = self.preparation.cut
+        return [self._cut(place, place == chosen) for place in legal_cuts(self.branch)]
+
+    def _cut(self, place: int, chosen: bool) -> Cut:
+        item = self.branch.items[place]
+        worked_out = prepared(self.branch, place)
+        return Cut(
+            place=place,
+            number=self.branch.number(item.entry_id),
+            entry_id=item.entry_id,
+            text=message_line(item.message),
+            kept_tokens=self.branch.weight(place),
+            splits_turn=worked_out is not None and worked_out.is_split_turn,
+            chosen=chosen,
+        )
+
+    def move(self, to: str | int) -> Plan:
+        """The same plan with its cut elsewhere.
+
+        Args:
+            to: The first entry to keep: its id, or its number in the outline.
+
+        Raises:
+            PiError: `invalid_argument`: not on the branch, not a place where a history may
+                begin (the nearest ones are named), or nothing older would be left.
+        """
+        if self.preparation is None:
+            raise PiError("invalid_argument", "This plan has no cut: it leaves entries out.")
+        place = self._place(to)
+        if not is_legal(self.branch, place):
+            near = [cut for cut in legal_cuts(self.branch) if abs(cut - place) <= 12]
+            near = sorted(near, key=lambda cut: abs(cut - place))[:2]
+            names = " and ".join(self._name(cut) for cut in sorted(near)) or "none"
+            what = message_line(self.branch.items[place].message)
+            text = f"A history cannot begin with {safe_line(what, 60)}; legal near it: {names}."
+            raise PiError("invalid_argument", text)
+        found = prepared(self.branch, place)
+        if found is None:
+            raise PiError("invalid_argument", "Nothing older than that is left to summarise.")
+        reasons = (f"the cut was moved by hand to {self._name(place)}",)
+        operations = (as_operation(found), *self.edits)
+        return replace(self, operations=operations, reasons=reasons, preparation=found)
+
+    def _place(self, to: str | int) -> int:
+        for place, item in enumerate(self.branch.items):
+            if item.entry_id == to or self.branch.number(item.entry_id) == to:
+                return place
+        raise PiError("invalid_argument", f"{to!r} is not in the context of this branch.")
+
+    def _name(self, place: int) -> str:
+        number = self.branch.number(self.branch.items[place].entry_id)
+        return f"row {number}" if number else self.branch.items[place].entry_id
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what a record keeps, and what a table is made of."""
+        found = self.preparation
+        low, high = self.tokens_after
+        return {
+            "policy": self.policy,
+            "leafId": self.leaf_id,
+            "firstKeptEntryId": found.first_kept_entry_id if found else None,
+            "isSplitTurn": bool(found and found.is_split_turn),
+            "summarise": list(self.summarise.entry_ids) if self.summarise else [],
+            "turnPrefix": list(self.summarise.turn_prefix) if self.summarise else [],
+            "edits": [_edit(operation) for operation in self.edits],
+            "pins": sorted(self.pins),
+            "tokensBefore": self.tokens_before,
+            "tokensSource": self.branch.size.source,
+            "tokensAfter": [low, high],
+            "window": self.budget.window,
+            "reserve": self.budget.reserved,
+            "keep": self.budget.kept,
+            "reasons": list(self.reasons),
+        }
+
+    # --- to look at ---------------------------------------------------------------------
+
+    def _facts(self) -> list[tuple[str, str]]:
+        low, high = self.tokens_after
+        branch, found = self.branch, self.preparation
+        after = f"≈{low:,}" if low == high else f"≈{low:,} to {high:,}"
+        rows = [("policy", self.policy), ("before", str(branch.size)), ("after", after)]
+        if found is not None:
+            kept = len(branch.items) - found.cut
+            gone = len(found.history) + len(found.turn_prefix)
+            rows.append(("kept", f"{count(kept, 'message')}, ≈{branch.weight(found.cut):,} tokens"))
+            rows.append(("summarised", f"{count(gone, 'message')}, ≈{self.freed:,} tokens"))
+            first = message_line(branch.items[found.cut].message)
+            rows.append(("first kept", f"{self._name(found.cut)}, {safe_line(first, 60)}"))
+            if found.turn_prefix:
+                split = count(len(found.turn_prefix), "message")
+                rows.append(("split turn", f"its first {split} get a summary of their own"))
+        if self.edits:
+            rows.append(("edited", f"{count(len(self.edits), 'entry', 'entries')} left out or cut"))
+        if self.pinned:
+            rows.append(("pinned", f"{count(len(self.pinned), 'entry', 'entries')} word for word"))
+        return [*rows, *(("because", reason) for reason in self.reasons)]
+
+    def __str__(self) -> str:
+        rows = self._facts()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(
+            [
+                "Plan of a compaction (nothing was asked, nothing is written)",
+                *(f"  {name.ljust(width)}  {text}" for name, text in rows),
+            ]
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = element("p", element("strong", "Plan of a compaction"), ", nothing is written yet")
+        return str(Html(str(head) + str(table(("", ""), self._facts()))))
+
+
+def as_operation(found: Preparation) -> Summarise:
+    """A cut as the operation that it means."""
+    return Summarise(
+        first_kept_entry_id=found.first_kept_entry_id,
+        entry_ids=tuple(item.entry_id for item in found.history),
+        turn_prefix=tuple(item.entry_id for item in found.turn_prefix),
+    )
+
+
+def plan_compaction(
+    branch: Branch, budget: Budget, *, pins: Iterable[str] = ()
+) -> Plan | NothingToCompact:
+    """Cut the branch so that about `budget.kept` tokens stay: the policy `pi`."""
+    found = prepare(branch, budget.kept)
+    if found is None:
+        return NothingToCompact(why_not(branch))
+    return Plan(
+        branch=branch,
+        budget=budget,
+        operations=(as_operation(found),),
+        reasons=tuple(_reasons(found, budget)),
+        preparation=found,
+        pins=frozenset(pins),
+    )
+
+
+def why_not(branch: Branch) -> str:
+    """Why a branch has nothing to compact."""
+    if branch.leaf is None or not branch.items:
+        return "there is no message yet."
+    if branch.type_of(branch.leaf) == "compaction":
+        return "the branch ends in a compaction."
+    if len(branch.items) == branch.start:
+        return "nothing was said since the last compaction."
+    weight = branch.weight(branch.start)
+    return f"all of it, ≈{weight:,} tokens, is within what is kept."
+
+
+def _reasons(found: Preparation, budget: Budget) -> Iterable[str]:
+    branch = found.branch
+    kept = branch.weight(found.cut)
+    yield f"the newest messages up to {budget.kept:,} tokens stay, here ≈{kept:,}"
+    reached = branch.reaches(budget.kept)
+    if reached is None:
+        yield "everything weighs less than that, so the first place where a history may begin"
+    elif found.cut < reached:
+        yield "moved back: what is newer are results, and a result is not parted from its call"
+    elif found.cut > reached:
+        yield "moved on to the next place where a history may begin"
+    if found.is_split_turn:
+        yield "the cut falls inside a turn, whose beginning is summarised by itself"
+
+
+def _edit(operation: Omit | Replace) -> dict[str, Any]:
+    if isinstance(operation, Omit):
+        return {"entryId": operation.entry_id, "replacement": None}
+    return {"entryId": operation.entry_id, "replacement": {"content": operation.content}}
