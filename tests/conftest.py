@@ -29,6 +29,13 @@ settings.register_profile(
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The fast part is run many times a day, and draws fewer examples each time."""
+    if not os.environ.get("CI") and config.getoption("markexpr", "") == "not slow":
+        settings.register_profile("fast", parent=settings.get_profile("here"), max_examples=20)
+        settings.load_profile("fast")
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """asyncio alone: the kernel runs nothing else. Session-wide, so that fixtures may be too."""

@@ -27,7 +27,7 @@ from strategies import texts
 from pi_nb.messages import UserMessage
 from pi_nb.session.session import Session
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SAMPLES = os.environ.get("PI_NB_SAMPLES", "")
 FILES = sorted(Path(SAMPLES).glob("*.jsonl")) if SAMPLES else []
@@ -137,7 +137,6 @@ async def test_a_v2_file_shows_the_same_whoever_upgrades_it(
 
 
 @samples
-@pytest.mark.slow
 @pytest.mark.parametrize("sample", FILES, ids=lambda path: path.name)
 async def test_a_real_session_shows_what_pi_would_send(
     peer: Peer, sample: Path, tmp_path: Path

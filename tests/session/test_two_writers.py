@@ -78,6 +78,7 @@ def rivals(script: str, *arguments: str, number: int = 3) -> list[str]:
     return [out or error for out, error in said]
 
 
+@pytest.mark.slow
 def test_a_lock_whose_file_goes_with_it_never_has_two_holders(tmp_path: Path) -> None:
     """S-02, starred: the file is taken away while the others are about to lock it."""
     said = rivals(RIVAL, str(tmp_path / "s.jsonl"))
@@ -106,6 +107,7 @@ TURNS = """
 """
 
 
+@pytest.mark.slow
 def test_processes_that_write_in_turns_make_one_branch(create: Create, tmp_path: Path) -> None:
     """S-02, starred."""
     path = tmp_path / "s.jsonl"
@@ -119,6 +121,7 @@ def test_processes_that_write_in_turns_make_one_branch(create: Create, tmp_path:
     assert [file.name for file in tmp_path.iterdir()] == ["s.jsonl"]
 
 
+@pytest.mark.slow
 def test_who_only_looks_sees_whole_entries_while_somebody_writes(
     create: Create, tmp_path: Path
 ) -> None:
