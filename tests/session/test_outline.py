@@ -429,7 +429,7 @@ def test_branches_that_the_lane_is_not_on_can_be_folded() -> None:
 @settings(max_examples=60)
 @given(trees(), st.integers(1, 8), st.booleans())
 def test_drawn_rows_and_gaps_are_all_there_is(session: Session, limit: int, fold: bool) -> None:
-    """At most so many rows, each once, and at most one gap beside each of them."""
+    """At most so many rows, each once, and a few gaps for every branch point on their way."""
     outline = session.outline(filter="all", limit=limit, fold=fold)
 
     assert len(outline.rows) == len(outline.drawn) <= limit
@@ -437,7 +437,8 @@ def test_drawn_rows_and_gaps_are_all_there_is(session: Session, limit: int, fold
     hidden = sum(int(gap.split()[0]) for gap in gaps if gap.endswith(("row", "rows")))
     if not any("… " in row.text for row in outline.rows):
         assert len(outline.rows) + hidden == outline.total == len(session)
-        assert len(gaps) <= 3 * limit + 1
+        branch_points = sum(len(session.child_ids(i)) > 1 for i in [None, *session.entry_ids()])
+        assert len(gaps) <= 3 * limit * (branch_points + 1)
 
 
 def test_a_long_branch_that_the_lane_is_not_on_is_closed_in_html() -> None:
