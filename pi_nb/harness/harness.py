@@ -308,6 +308,9 @@ class AgentHarness(Settings):
                 "busy",
                 f"The harness is busy ({self._state.phase}). Wait for it, steer it, or abort it.",
             )
+        if self.session.runs.get(self.lane, self) is not self:
+            text = f"Another harness runs on the lane {self.lane}; writers of one lane take turns."
+            raise PiError("busy", text)
 
     async def _operation(self, phase: Phase, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -316,6 +319,7 @@ class AgentHarness(Settings):
             work.close()
             raise
         self._state.phase = phase
+        self.session.runs[self.lane] = self
         self._state.signal = AbortSignal()
         self._dropped = None
         self._idle.clear()
@@ -348,6 +352,7 @@ class AgentHarness(Settings):
                 # Taken now: a subscriber to what follows may begin the next operation.
                 dropped = self._dropped
                 state.phase, state.gate = "idle", None
+                self.session.runs.pop(self.lane, None)
                 self._idle.set()
                 if phase == "turn":
                     await state.tell(Settled())

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from pi_nb.ids import now_ms, uuid7
+from pi_nb.js import trim
 from pi_nb.messages import AgentMessage, Content, SystemMessage, Usage
 from pi_nb.result import Err, PiError
 
@@ -69,6 +70,9 @@ class SessionAppender(SessionReader):
         self._why_read_only = ""
         self._writer = Writer()
         self._watchers: dict[int, Watcher] = {}
+        self.runs: dict[str, object] = {}
+        """Lane to who runs on it now. Who begins a run looks here first: two at once would
+        each go on from what the other is in the middle of."""
 
     @property
     def read_only(self) -> bool:
@@ -347,7 +351,7 @@ class SessionAppender(SessionReader):
 
 
 def _name(name: str | None) -> NameFact:
-    return NameFact(**_given({"name": (name or "").strip() or None}))
+    return NameFact(**_given({"name": trim(name or "") or None}))
 
 
 def _label(target_id: str, label: str | None) -> LabelFact:

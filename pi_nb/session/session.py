@@ -137,7 +137,8 @@ class Session(SessionAppender):
         """An existing session. While one is open, opening it again gives the same object,
         with the durability it has.
 
-        Read-only takes no lock and writes nothing, ever; it shows the file as it is now.
+        Read-only takes no lock and writes nothing, ever; it shows the file as it is now, and
+        what others append meanwhile only after `close` and opening again.
         Otherwise a torn last line is set aside in a file beside it, and a missing newline
         is added; `diagnostics` says so. In a v4 file that happens at once. pi's own files
         (v1 to v3) and empty ones are as they were until something is appended; v1 and v2

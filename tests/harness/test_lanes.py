@@ -17,6 +17,7 @@ from pi_nb.loop.types import AgentTool, ToolContext
 from pi_nb.messages import LlmMessage, text_of
 from pi_nb.models.scripted import Reply, ScriptedModel, call, reply
 from pi_nb.models.types import Request
+from pi_nb.result import PiError
 from pi_nb.session.session import Session
 
 pytestmark = pytest.mark.anyio
@@ -170,29 +171,39 @@ async def test_harnesses_that_share_a_lane_go_on_where_the_other_ended(
 
 
 @pytest.mark.parametrize("format", ["v4", "v3"])
-async def test_harnesses_that_talk_at_once_on_one_lane_lose_nothing(
-    format: Any, make_tool: Make, tmp_path: Path
+async def test_harnesses_that_talk_at_once_on_one_lane_take_turns(
+    format: Any, strict: Strict, tmp_path: Path
 ) -> None:
-    """Every line follows the one before it, whoever wrote that, and no run is left open."""
-    chance = random.Random(1)
-
-    async def pause() -> None:
-        for _ in range(chance.choice([0, 1, 5])):
-            await asyncio.sleep(0)
-
+    """The second one is told, and nothing of it is in the session; later it has its turn."""
     path = tmp_path / "s.jsonl"
     with Session.create(path, cwd=tmp_path, format=format, durability="flush") as session:
-        harnesses = [harness_on(session, "main", make_tool, pause) for _ in "ab"]
+        models = [ScriptedModel(["a1", "a2"]), ScriptedModel(["b1", "b2"])]
+        one, other = (AgentHarness(model, session=session) for model in models)
 
-        results = await asyncio.gather(*(harness.prompt("main asks") for harness in harnesses))
+        first, second = await asyncio.gather(
+            one.prompt("to a"), other.prompt("to b"), return_exceptions=True
+        )
 
-        branch = session.branch_ids()
-        assert [session.parent_id(id) for id in branch] == [None, *branch[:-1]]
-        assert len(session) == len(branch)
+        assert not isinstance(first, BaseException)
+        assert isinstance(second, PiError)
+        assert second.code == "busy"
+        assert "take turns" in second.message
+        await other.prompt("to b")
+        assert [text for _, text in said(session, "main")] == ["to a", "a1", "to b", "b1"]
         assert session.open_operations() == []
-        there = session.context().messages
-    for result in results:
-        assert all(message in there for message in result.messages)
+        for request in (*models[0].requests, *models[1].requests):
+            strict(request.messages)
     with Session.open(path) as again:
-        assert again.branch_ids() == branch
-        assert again.context().messages == there
+        assert len(said(again, "main")) == 4
+
+
+async def test_a_run_that_was_aborted_or_failed_gives_its_lane_back(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", cwd=tmp_path, durability="flush") as session:
+        one, other = (AgentHarness(ScriptedModel(["x"]), session=session) for _ in "ab")
+        one.on("before_agent_start", lambda event: 1 / 0)
+        with pytest.raises(PiError, match="hook"):
+            await one.prompt("to a")
+
+        await other.prompt("to b")
+
+        assert session.runs == {}
