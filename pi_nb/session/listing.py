@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Literal, TypeVar
 
 import msgspec
 
+from pi_nb.js import trim
 from pi_nb.text import quoted, safe_line, scrub_data, unquoted
 
 from .v3.bodies import milliseconds
@@ -221,7 +222,7 @@ def _name(tail: bytes) -> str | None:
     for mark in (b'"session_info"', b'"fact"'):
         for line in _newest_first(tail, mark):
             if line.type == "session_info" or (line.kind, line.fact) == ("fact", "name"):
-                return line.name.strip() or None if isinstance(line.name, str) else None
+                return trim(line.name) or None if isinstance(line.name, str) else None
     return None
 
 

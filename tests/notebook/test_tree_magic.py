@@ -48,7 +48,7 @@ def test_rows_are_gone_to_and_labelled_by_their_numbers(kernel: LiveKernel) -> N
     branches = kernel.good("%tree --find second")
     unlabelled = kernel.good(f"%tree --label {number} ''")
 
-    assert labelled.stdout == f"{number} is labelled the second one.\n"
+    assert labelled.stdout == f"{number} is labelled 'the second one'.\n"
     assert "[label: the second one]" in labelled.result
     assert gone.stdout.startswith("The leaf is now ")
     assert "Text to edit: second" in gone.stdout
@@ -79,7 +79,7 @@ def test_a_file_is_read_and_left_as_it_is(kernel: LiveKernel, tmp_path: Path) ->
     assert kernel.good("print('agent' in globals())").stdout == "False\n"
     kernel.good("%agent open 'of pi.jsonl'")
     assert "which tests?" in kernel.good("%tree 'of pi.jsonl'").result
-    assert kernel.good("%tree --label 1 start").stdout == "1 is labelled start.\n"
+    assert kernel.good("%tree --label 1 start").stdout == "1 is labelled 'start'.\n"
 
 
 @pytest.mark.slow
