@@ -513,6 +513,36 @@ def test_what_a_newer_pi_added_is_kept(opened: Callable[[bytes], Session]) -> No
         assert session.header.to_wire()["novelty"] == 1
 
 
+def test_a_compaction_that_lacks_its_numbers_still_stands_for_what_it_says(
+    opened: Callable[[bytes], Session],
+) -> None:
+    odd = {"type": "compaction", "id": "k", "parentId": "a", "timestamp": 1, "summary": "S"}
+    tail = [{"role": "user", "content": "t"}, 7]
+
+    for extra in ({"tokensBefore": "many"}, {"retainedTail": tail, "firstKeptEntryId": None}):
+        with opened(encoded(HEADER, said("a", None), {**odd, **extra}, said("b", "k"))) as session:
+            shown = session.context().messages
+            assert [getattr(m, "summary", None) for m in shown[:1]] == ["S"]
+            assert texts(session.context())[-1] == "b"
+
+
+def test_a_record_that_is_none_of_ours_harms_nobody(opened: Callable[[bytes], Session]) -> None:
+    record = {"type": "operation_started", "id": "q"}
+    odd = {"type": "custom", "id": "l", "parentId": "a", "timestamp": 1, "data": record}
+
+    with opened(encoded(HEADER, said("a", None), {**odd, "customType": "pi_nb.record"})) as session:
+        assert [found.id for found in session.records()] == ["q"]
+        assert len(session.open_operations()) == 1
+
+
+def test_what_python_alone_takes_for_json_is_a_bad_line(opened: Callable[[bytes], Session]) -> None:
+    """pi would not read it either: both see the same."""
+    line = encoded(said("b", "a", "HERE")).replace(b'"HERE"', b"NaN")
+
+    with opened(encoded(HEADER, said("a", None)) + line) as session:
+        assert codes(session) == [(3, "bad_line")]
+
+
 # --- v1 and v2 ---------------------------------------------------------------------------
 
 

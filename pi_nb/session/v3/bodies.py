@@ -48,10 +48,23 @@ _STOPS = ("stop", "length", "toolUse", "error", "aborted", "deferred")
 def parsed(line: bytes) -> dict[str, Any]:
     """The object of a line that `loading` took for an entry."""
     text = line.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n\x00")
-    data = json.loads(text.decode(errors="replace"))
+    data = read_json(text.decode(errors="replace"))
     if not isinstance(data, dict):
         raise ValueError("a line that is no object")
     return scrub_data(data) if b"\\ud" in line or b"\\uD" in line else data
+
+
+def read_json(text: str) -> Any:
+    """JSON as pi reads it: `NaN` and `Infinity`, which Python would take, are none.
+
+    Raises:
+        ValueError, RecursionError: it is no JSON.
+    """
+    return json.loads(text, parse_constant=_no_constant)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def read_body(data: Mapping[str, Any]) -> Entry:
@@ -117,6 +130,11 @@ def _completed(data: Mapping[str, Any]) -> dict[str, Any]:
         full["message"] = UnknownMessage(role="", timestamp=full["timestamp"])
     if full.get("type") == "custom_message":
         full["content"] = _content(full["content"])
+    if full.get("type") == "compaction":
+        full = _filled(full, {"firstKeptEntryId": "", "tokensBefore": 0})
+        tail = full.get("retainedTail")
+        if isinstance(tail, list):
+            full["retainedTail"] = [_message(item) for item in tail if isinstance(item, dict)]
     for field in ("usage", "details", "retainedTail", "systemMessage"):
         if field in full and not isinstance(full[field], dict | list):
             del full[field]

@@ -143,7 +143,7 @@ class V3:
         if custom == LEAF:
             return LaneMove(lane="main", leaf_id=data.get("id"))
         if custom == RECORD and isinstance(data.get("data"), dict):
-            return read_record(data["data"])
+            return _record(data["data"])
         entry = read_body({"id": "", "parentId": None, **data})
         match entry:
             case LabelEntry(target_id=target, label=label):
@@ -157,6 +157,15 @@ class V3:
 
     def lane_of(self, entry: Entry) -> str | None:
         return "main"
+
+
+def _record(data: dict[str, Any]) -> Record:
+    """A record of ours; what somebody else wrote under its name is one without its fields."""
+    try:
+        return read_record(data)
+    except ValueError:
+        known = {"type": str(data.get("type")), "id": str(data.get("id"))}
+        return Record.model_validate(known)
 
 
 def _entry_line(entry: Entry) -> dict[str, Any]:

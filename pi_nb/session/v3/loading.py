@@ -7,7 +7,6 @@ Links are made last, so that a child may stand before its parent (known fault S-
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Iterable, Iterator
 from itertools import count
@@ -22,6 +21,7 @@ from pi_nb.session.index import Diagnostic, Index, Place
 from pi_nb.session.records import Header
 from pi_nb.text import quoted, safe_line, scrub_data
 
+from .bodies import read_json
 from .lines import LEAF, OWN, RECORD, Head, Line, read_lines, read_record_line
 
 BOM = b"\xef\xbb\xbf"
@@ -189,10 +189,10 @@ class Loading:
         if not text:
             return None
         try:
-            data = json.loads(text.decode())
+            data = read_json(text.decode())
         except UnicodeDecodeError as error:
             try:
-                data = json.loads(text.decode(errors="replace"))
+                data = read_json(text.decode(errors="replace"))
             except (ValueError, RecursionError):
                 data = None
             else:
