@@ -1,13 +1,13 @@
 """How many tokens something is, and how we know.
 
 A number without its source is a guess that looks like a fact, so every estimate says
-where it comes from. Today: what a provider reported, and `pi`, the original's rule
-(characters / 4), with which the reference vectors agree.
+where it comes from: what a provider reported; `pi`, the original's rule (characters / 4),
+with which the reference vectors agree; `piece/<family>`, which knows words and scripts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pi_nb.js import dumps, utf16_len
@@ -26,6 +26,7 @@ from pi_nb.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from pi_nb.pieces import estimate_pieces
 
 IMAGE_UNITS = 4_800
 """UTF-16 units that an image counts as, whatever its size (rule 3)."""
@@ -69,6 +70,56 @@ def _units(message: AgentMessage) -> int:
             return utf16_len(message.summary)
         case _:
             return 0
+
+
+WRAPPING = {"claude_v3": 29, "claude_v4.7": 29}
+"""Tokens that a provider puts around each message; 4 for the families that are not here."""
+IMAGE_TOKENS = IMAGE_UNITS // 4
+
+
+def weigh_by(family: str) -> Callable[[AgentMessage], int]:
+    """How a family of tokenizers weighs messages, by their pieces: source `piece/<family>`.
+
+    Raises:
+        PiError: `invalid_argument`: there are no weights for it.
+    """
+    estimate_pieces("", family)
+    around = WRAPPING.get(family, 4)
+
+    def weigh(message: AgentMessage) -> int:
+        text, images = _said(message)
+        if text is None:
+            return 0
+        return around + estimate_pieces(text, family) + images * IMAGE_TOKENS
+
+    return weigh
+
+
+def _said(message: AgentMessage) -> tuple[str | None, int]:
+    """The text that a message sends, and its images; no text where nothing is sent."""
+    match message:
+        case UserMessage() | CustomMessage() | ToolResultMessage():
+            if isinstance(message.content, str):
+                return message.content, 0
+            texts = [block.text for block in message.content if isinstance(block, TextContent)]
+            images = sum(isinstance(block, ImageContent) for block in message.content)
+            return "\n".join(texts), images
+        case AssistantMessage():
+            parts = []
+            for block in message.content:
+                if isinstance(block, TextContent):
+                    parts.append(block.text)
+                elif isinstance(block, ThinkingContent):
+                    parts.append(block.thinking)
+                elif isinstance(block, ToolCall):
+                    parts += [block.name, dumps(block.arguments)]
+            return "\n".join(parts), 0
+        case BashExecutionMessage():
+            return f"{message.command}\n{message.output}", 0
+        case BranchSummaryMessage() | CompactionSummaryMessage():
+            return message.summary, 0
+        case _:
+            return None, 0
 
 
 def _content_units(content: Content) -> int:

@@ -17,7 +17,19 @@ import pi_nb
 
 RIVER = (
     # the ground, module by module
-    *("result", "abort", "ids", "js", "text", "grown", "wire", "messages", "tokens", "html"),
+    *(
+        "result",
+        "abort",
+        "ids",
+        "js",
+        "text",
+        "grown",
+        "wire",
+        "messages",
+        "pieces",
+        "tokens",
+        "html",
+    ),
     *("loop_thread", "background"),
     # the folders
     *("models", "loop", "env", "tools", "session", "compaction", "resources", "harness"),
