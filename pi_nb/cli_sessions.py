@@ -138,7 +138,7 @@ def _number_lines(numbers: Statistics) -> Iterator[str]:
 
 def _paid(name: str, total: Total) -> str:
     requests = count(total.requests, "request")
-    tokens = count(total.usage.total_tokens, "token")
+    tokens = count(total.usage.total, "token")
     return f"{name}: {requests}, {tokens}, ${total.usage.cost.total:.4f}"
 
 

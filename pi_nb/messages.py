@@ -124,6 +124,12 @@ class Usage(Wire):
     total_tokens: int = 0
     cost: Cost = Cost()
 
+    @property
+    def total(self) -> int:
+        """`total_tokens`; the sum of the parts where a writer left it out, as old pi did."""
+        parts = self.input + self.output + self.cache_read + self.cache_write
+        return self.total_tokens or parts
+
     def __add__(self, other: Usage) -> Usage:
         """The sum of two requests, for totals; the optional fields are left out."""
         return Usage(
@@ -131,7 +137,7 @@ class Usage(Wire):
             output=self.output + other.output,
             cache_read=self.cache_read + other.cache_read,
             cache_write=self.cache_write + other.cache_write,
-            total_tokens=self.total_tokens + other.total_tokens,
+            total_tokens=self.total + other.total,
             cost=Cost(
                 input=self.cost.input + other.cost.input,
                 output=self.cost.output + other.cost.output,

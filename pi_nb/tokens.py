@@ -160,9 +160,9 @@ def context_size(messages: Sequence[AgentMessage], believed_from: int = 0) -> Es
         said = messages[index]
         if not isinstance(said, AssistantMessage) or said.stop_reason in ("error", "aborted"):
             continue
-        if said.usage.total_tokens and said.timestamp > summarised:
+        if said.usage.total and said.timestamp > summarised:
             since = estimate_all(messages[index + 1 :]).tokens
             source = "provider+estimate" if since else "provider"
-            reported = said.usage.total_tokens
+            reported = said.usage.total
             return Estimate(reported + since, source, reported)
     return estimate_all(messages)

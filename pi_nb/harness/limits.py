@@ -54,7 +54,7 @@ class Spent:
         for message in messages:
             if isinstance(message, AssistantMessage):
                 self.turns += 1
-                self.tokens += message.usage.total_tokens
+                self.tokens += message.usage.total
                 self.cost += message.usage.cost.total
 
 

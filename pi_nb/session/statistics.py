@@ -151,9 +151,7 @@ def _paid(entry: Entry) -> Iterator[Paid]:
 
 def _is_something(usage: Usage) -> bool:
     """Whether a request got as far as being paid for."""
-    return bool(
-        usage.input or usage.output or usage.cache_read or usage.cache_write or usage.total_tokens
-    )
+    return usage.total > 0
 
 
 def _model(provider: str, model: str) -> str:
@@ -197,6 +195,6 @@ def _total(total: Total) -> dict[str, Any]:
         "output": usage.output,
         "cacheRead": usage.cache_read,
         "cacheWrite": usage.cache_write,
-        "totalTokens": usage.total_tokens,
+        "totalTokens": usage.total,
         "cost": usage.cost.total,
     }

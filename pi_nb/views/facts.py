@@ -93,7 +93,7 @@ def _row(name: str, total: Total) -> Html:
         f"{usage.output:,}",
         f"{usage.cache_read:,}",
         f"{usage.cache_write:,}",
-        f"{usage.total_tokens:,}",
+        f"{usage.total:,}",
         f"{usage.cost.total:.4f}",
     )
     cells = [element("td", number, class_="number") for number in numbers]

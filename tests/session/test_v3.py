@@ -526,6 +526,14 @@ def test_a_compaction_that_lacks_its_numbers_still_stands_for_what_it_says(
             assert texts(session.context())[-1] == "b"
 
 
+def test_usage_of_old_versions_has_no_total_and_counts(opened: Callable[[bytes], Session]) -> None:
+    usage = {"input": 2, "output": 753, "cacheRead": 129_779, "cacheWrite": 294}
+    answer = {"role": "assistant", "content": [], "usage": usage, "stopReason": "stop"}
+
+    with opened(encoded(HEADER, said("a", None), said("b", "a", message=answer))) as session:
+        assert str(session.context().size) == "130,828 (provider)"
+
+
 def test_a_record_that_is_none_of_ours_harms_nobody(opened: Callable[[bytes], Session]) -> None:
     record = {"type": "operation_started", "id": "q"}
     odd = {"type": "custom", "id": "l", "parentId": "a", "timestamp": 1, "data": record}
