@@ -25,6 +25,7 @@ from pi_nb.messages import (
 )
 from pi_nb.result import PiError
 from pi_nb.session.codec import Format, Stored
+from pi_nb.session.context import build_session_context
 from pi_nb.session.entries import (
     CompactionEntry,
     ContextEditEntry,
@@ -146,6 +147,20 @@ async def test_a_move_to_where_it_is_writes_nothing(kept: Kept) -> None:
     await session.move(one.id)
 
     assert told == []
+
+
+async def test_a_context_that_was_looked_at_stays_as_it_was(kept: Kept) -> None:
+    """Moving back takes nothing out of what somebody still looks at."""
+    session = kept.session
+    one = await session.append_message(user("one"))
+    await session.append_message(said("two"))
+    before = session.context()
+
+    await session.move(one.id)
+    await session.append_message(user("three"))
+
+    assert [text_of(m.content) for m in before.messages] == ["one", "two"]
+    assert texts(session) == ["one", "three"]
 
 
 async def test_moving_before_every_root_begins_another_tree(kept: Kept) -> None:
@@ -372,5 +387,7 @@ def _perform(session: Session, steps: list[tuple[str, int]]) -> list[object]:
 
 def _seen(session: Session) -> object:
     context = session.context()
+    anew = build_session_context(session.branch())
+    assert (anew.messages, anew.believed_from) == (context.messages, context.believed_from)
     settings = (context.model, context.thinking_level, context.active_tools)
     return (texts(session), context.size, settings, context.believed_from, session.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +33,19 @@ def test_links_are_those_that_were_added(choices: list[int]) -> None:
         branch = tree.branch(id)
         assert len(branch) == tree.depth(id)
         assert [tree.parent(step) for step in branch] == [None, *branch[:-1]][: len(branch)]
+
+
+def test_a_parent_may_come_later_where_a_whole_file_is_taken_in() -> None:
+    """S-23: c and b stand before a, which both follow from."""
+    tree = Tree()
+    tree.load({"c": 1, "b": 2, "a": 3, "d": 4}, array("i", [2, 3, 0, 1]))
+
+    assert tree.branch("d") == ["a", "b", "c", "d"]
+    assert [tree.depth(id) for id in "abcd"] == [1, 2, 3, 4]
+    assert tree.children("a") == ["b"]
+    assert tree.common_ancestor("d", "b") == "b"
+    with pytest.raises(ValueError, match="has entries"):
+        tree.load({}, array("i"))
 
 
 @given(parents, st.data())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from pi_nb.session.entries import (
 )
 from pi_nb.session.session import Session
 from pi_nb.session.sniff import sniff
+from pi_nb.session.v3.bodies import iso, milliseconds
 
 HEADER = {
     "type": "session",
@@ -172,6 +174,25 @@ def test_an_id_twice_means_the_first(opened: Callable[[bytes], Session]) -> None
         assert codes(s) == [(3, "duplicate_id")]
         assert texts(s.context()) == ["one", "b"]
         assert len(s) == 2
+
+
+def test_an_id_twice_is_found_however_far_apart(opened: Callable[[bytes], Session]) -> None:
+    """S-21, in a file that is read in several blocks."""
+    long = "x" * 100_000
+    lines = [said(f"{n}", f"{n - 1}" if n else None, long) for n in range(9)]
+
+    with opened(encoded(HEADER, *lines, said("1", "8", "again"))) as s:
+        assert codes(s) == [(11, "duplicate_id"), (10, "newer_branch")]
+        assert len(s) == 9
+        assert s.leaf() == "1"
+
+
+@given(st.integers(0, 4_000_000_000_000))
+def test_a_time_is_written_as_it_is_read(moment: int) -> None:
+    stamp = iso(moment)
+
+    assert milliseconds(stamp) == moment
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", stamp)
 
 
 def test_two_turns_may_use_one_call_id(opened: Callable[[bytes], Session]) -> None:
