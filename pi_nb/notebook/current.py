@@ -22,6 +22,7 @@ class Conversation(Protocol):
 _lock = threading.Lock()
 # Weak: an agent that nobody holds is closed with its session, not kept.
 _open: weakref.WeakSet[Conversation] = weakref.WeakSet()
+_held: set[Conversation] = set()
 _current: Conversation | None = None
 
 
@@ -45,11 +46,22 @@ def make_current(agent: Conversation) -> None:
         _current = agent
 
 
+def hold(agent: Conversation) -> None:
+    """Keep an agent open until it is closed, whoever holds it.
+
+    For those that the magics made: `%agent use NAME` goes back to one that no variable
+    names any more.
+    """
+    with _lock:
+        _held.add(agent)
+
+
 def forget(agent: Conversation) -> None:
     """The agent was closed."""
     global _current
     with _lock:
         _open.discard(agent)
+        _held.discard(agent)
         if _current is agent:
             _current = None
 

@@ -29,7 +29,7 @@ from .agent import Agent
 from .cells import Cell, Walked
 from .commands import AGENT_COMMANDS
 from .completion import Completion, candidates, tree_candidates
-from .current import agents, current, make_current
+from .current import agents, current, hold, make_current
 from .display import LiveCell
 from .kernel import AWAITED, MAGIC, AwaitedCells
 from .making import RETRY, agent
@@ -240,6 +240,7 @@ class PiMagics(Magics):
     def _bind(self, made: Agent) -> Agent:
         """What the user asked for by name becomes `agent`, unless that is something else."""
         make_current(made)
+        hold(made)
         if isinstance(self._namespace.get(NAME, made), Agent):
             self._namespace[NAME] = made
         return made

@@ -133,6 +133,7 @@ def test_a_fork_holds_the_branch_and_leaves_the_old_session_alone(kernel: LiveKe
     )
     assert told.stdout == "['user', 'assistant', 'user', 'assistant'] 4 True second\n"
     assert "old" in kernel.good("%agent use old\nprint('old' if agent is old else 'new')").stdout
+    kernel.good("import gc; gc.collect();")  # no variable names the other one any more
     assert kernel.good("%agent use second\nprint(agent is old)").stdout == "False\n"
     assert "no open agent" in kernel.run("%agent use nobody").evalue
 
