@@ -22,7 +22,7 @@ from pi_nb.session.salvage import reading
 from pi_nb.session.session import Session
 from pi_nb.session.statistics import Statistics, Total, statistics
 from pi_nb.text import count, safe_line
-from pi_nb.tokens import Estimate, context_size
+from pi_nb.tokens import Estimate
 from pi_nb.views.export import export as export_session
 
 
@@ -184,7 +184,7 @@ def _context(session: Session, lane: str) -> tuple[dict[str, Any], Estimate]:
         "thinkingLevel": context.thinking_level,
         "activeTools": context.active_tools,
     }
-    return about, context_size(messages)
+    return about, context.size
 
 
 def _when(milliseconds: int) -> str:

@@ -206,7 +206,8 @@ class AgentSettings:
             before: Stop before that entry; the text of a user message comes back.
             whole: Take every branch, and the records.
             format: `v3`, which pi opens too, or `v4`; None is that of the session.
-            cwd: The folder that it is a session of, instead of this one's.
+            cwd: The folder that it is a session of, instead of this one's; where that is gone,
+                the one that the agent works in.
             session_dir: Where it goes, instead of `PI_NB_SESSION_DIR`.
 
         Returns:
@@ -216,6 +217,8 @@ class AgentSettings:
             PiError: `invalid_argument`, there is no such entry; `session`.
         """
         self.check_open()
+        if cwd is None and self.env is not None and not Path(self.session.cwd).is_dir():
+            cwd = self.env.cwd
         where_to: dict[str, Any] = {
             "format": format,
             "cwd": cwd,

@@ -15,6 +15,7 @@ from loopback import Loopback, sse
 import pi_nb
 from pi_nb import PiError, ScriptedModel, call, reply
 from pi_nb.notebook.current import current
+from pi_nb.session.session import Session
 
 
 def _models(loopback: Loopback, *names: str, **extra: Any) -> None:
@@ -319,3 +320,19 @@ def test_a_cell_points_at_a_local_server_and_asks_it(
     refused = kernel.run(f"%agent model {loopback.url}#huge")
     assert refused.ename == "UsageError"
     assert "tiny" in refused.evalue, "says which models there are"
+
+
+def test_a_fork_of_a_session_from_another_machine_is_one_of_the_folder_here(
+    tmp_path: Path,
+) -> None:
+    """S-20: its own folder is not there; the agent was told where to work instead."""
+    file = tmp_path / "s.jsonl"
+    Session.create(file, cwd="/nonexistent/x").close()
+    with pi_nb.agent(file, cwd=tmp_path, model=ScriptedModel(["yes"])) as agent:
+        agent.prompt_sync("there?")
+
+        made = agent.fork(session_dir=tmp_path / "forks")
+
+    with pi_nb.agent(made.path, model=ScriptedModel([])) as again:
+        assert again.session.cwd == str(tmp_path)
+        assert len(again.session) == 2
