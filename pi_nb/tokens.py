@@ -2,13 +2,15 @@
 
 A number without its source is a guess that looks like a fact, so every estimate says
 where it comes from: what a provider reported; `pi`, the original's rule (characters / 4),
-with which the reference vectors agree; `piece/<family>`, which knows words and scripts.
+with which the reference vectors agree; `piece/<family>`, which knows words and scripts;
+`exact/<family>`, where a tokenizer is installed; `calibrated`, one of them put right by what
+a provider reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pi_nb.js import dumps, utf16_len
 from pi_nb.messages import (
@@ -34,7 +36,7 @@ IMAGE_UNITS = 4_800
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number of tokens and its source: `provider`, `provider+estimate`, or `pi`."""
+    """A number of tokens and its source: `provider`, `provider+estimate`, or an estimator's."""
 
     tokens: int
     source: str
@@ -45,9 +47,29 @@ class Estimate:
         return f"{'' if self.source == 'provider' else '≈'}{self.tokens:,} ({self.source})"
 
 
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """A way to weigh messages and bare texts, and its name."""
+
+    source: str
+    weigh: Callable[[AgentMessage], int] = field(repr=False)
+    """Tokens of one message, with what a provider puts around it."""
+    weigh_text: Callable[[str], int] = field(repr=False)
+    """Tokens of a text that is no message: a system prompt, a tool's schema."""
+
+
 def estimate_tokens(message: AgentMessage) -> int:
     """Tokens of one message by rule `pi`: UTF-16 units / 4, rounded up (rule 3)."""
     return -(-_units(message) // 4)
+
+
+def estimate_text(text: str) -> int:
+    """Tokens of a bare text by rule `pi`."""
+    return -(-utf16_len(text) // 4)
+
+
+PI = Estimator("pi", estimate_tokens, estimate_text)
+"""The original's rule: characters / 4. What the vectors hold."""
 
 
 def _units(message: AgentMessage) -> int:
@@ -140,7 +162,9 @@ def estimate_all(messages: Iterable[AgentMessage]) -> Estimate:
     return Estimate(sum(map(estimate_tokens, messages)), "pi")
 
 
-def context_size(messages: Sequence[AgentMessage], believed_from: int = 0) -> Estimate:
+def context_size(
+    messages: Sequence[AgentMessage], believed_from: int = 0, estimator: Estimator = PI
+) -> Estimate:
     """What the next request holds: the newest usage a provider reported, and what came since.
 
     Usage of failed and aborted answers and usage of zero is not believed (rule 4), nor is
@@ -161,8 +185,8 @@ def context_size(messages: Sequence[AgentMessage], believed_from: int = 0) -> Es
         if not isinstance(said, AssistantMessage) or said.stop_reason in ("error", "aborted"):
             continue
         if said.usage.total and said.timestamp > summarised:
-            since = estimate_all(messages[index + 1 :]).tokens
+            since = sum(map(estimator.weigh, messages[index + 1 :]))
             source = "provider+estimate" if since else "provider"
             reported = said.usage.total
             return Estimate(reported + since, source, reported)
-    return estimate_all(messages)
+    return Estimate(sum(map(estimator.weigh, messages)), estimator.source)

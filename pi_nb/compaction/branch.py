@@ -12,14 +12,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pi_nb.messages import AgentMessage, CompactionSummaryMessage
+from pi_nb.messages import CompactionSummaryMessage
 from pi_nb.session.context import ContextItem, build_session_context
 from pi_nb.session.entries import CompactionEntry, Entry
 from pi_nb.session.session import Session
-from pi_nb.tokens import Estimate, estimate_tokens
+from pi_nb.tokens import PI, Estimate, Estimator
 
-Weigh = Callable[[AgentMessage], int]
-"""Tokens of one message."""
+from .pins import pinned
 
 
 @dataclass(slots=True)
@@ -38,29 +37,34 @@ class Branch:
     above: Callable[[str], str | None]
     """The parent of an entry."""
     type_of: Callable[[str], str]
-    weigh: Weigh = estimate_tokens
+    estimator: Estimator = PI
+    pins: frozenset[str] = frozenset()
+    """Entries of the branch that are never summarised away or left out; see `pins`."""
     number: Callable[[str], int] = lambda entry_id: 0
     """The place of an entry in its file, from 1; 0 where there is no file."""
     _sums: array[int] = field(default_factory=lambda: array("q", [0]))
     """The weight of the newest 0, 1, 2, ... items."""
 
     @classmethod
-    def of(cls, session: Session, lane: str = "main", weigh: Weigh = estimate_tokens) -> Branch:
+    def of(cls, session: Session, lane: str = "main", estimator: Estimator = PI) -> Branch:
         """The branch of a session's lane, as it is now."""
         context = session.context(lane)
         return cls(
             items=context.items,
             leaf=session.tip(lane),
-            size=context.size,
+            size=context.measured(estimator),
             read=session.entry,
             above=session.parent_id,
             type_of=session.type_of,
-            weigh=weigh,
+            estimator=estimator,
+            pins=pinned(session, lane),
             number=session.number,
         )
 
     @classmethod
-    def from_entries(cls, entries: Iterable[Entry], weigh: Weigh = estimate_tokens) -> Branch:
+    def from_entries(
+        cls, entries: Iterable[Entry], estimator: Estimator = PI, pins: Iterable[str] = ()
+    ) -> Branch:
         """A branch given from its root to its leaf."""
         known = {entry.id: entry for entry in entries}
         ids = list(known)
@@ -69,11 +73,12 @@ class Branch:
         return cls(
             items=context.items,
             leaf=ids[-1] if ids else None,
-            size=context.size,
+            size=context.measured(estimator),
             read=known.__getitem__,
             above=parents.get,
             type_of=lambda entry_id: known[entry_id].type,
-            weigh=weigh,
+            estimator=estimator,
+            pins=frozenset(pins),
         )
 
     @property
@@ -113,4 +118,4 @@ class Branch:
 
     def _more(self) -> None:
         item = self.items[len(self.items) - len(self._sums)]
-        self._sums.append(self._sums[-1] + self.weigh(item.message))
+        self._sums.append(self._sums[-1] + self.estimator.weigh(item.message))

@@ -97,8 +97,6 @@ class Plan:
     """Why this and no other place, in words."""
     preparation: Preparation | None = None
     """The cut worked out, where the plan has one `Summarise`."""
-    pins: frozenset[str] = frozenset()
-    """Entries whose words the summary has to hold as they are."""
 
     @property
     def leaf_id(self) -> str | None:
@@ -128,13 +126,13 @@ class Plan:
     @property
     def pinned(self) -> Sequence[ContextItem]:
         """What goes, and yet has to stand in the summary word for word."""
-        return [item for item in self.gone if item.entry_id in self.pins]
+        return [item for item in self.gone if item.entry_id in self.branch.pins]
 
     @property
     def freed(self) -> int:
         """Tokens of what goes, by the branch's estimator, less what edits put in its place."""
-        weigh = self.branch.weigh
-        total = sum(weigh(item.message) for item in self.gone if item.entry_id not in self.pins)
+        weigh, pins = self.branch.estimator.weigh, self.branch.pins
+        total = sum(weigh(item.message) for item in self.gone if item.entry_id not in pins)
         return total - sum(len(o.content) // 4 for o in self.edits if isinstance(o, Replace))
 
     @property
@@ -217,7 +215,7 @@ class Plan:
             "summarise": list(self.summarise.entry_ids) if self.summarise else [],
             "turnPrefix": list(self.summarise.turn_prefix) if self.summarise else [],
             "edits": [_edit(operation) for operation in self.edits],
-            "pins": sorted(self.pins),
+            "pins": sorted(item.entry_id for item in self.pinned),
             "tokensBefore": self.tokens_before,
             "tokensSource": self.branch.size.source,
             "tokensAfter": [low, high],
@@ -276,9 +274,7 @@ def as_operation(found: Preparation) -> Summarise:
     )
 
 
-def plan_compaction(
-    branch: Branch, budget: Budget, *, pins: Iterable[str] = ()
-) -> Plan | NothingToCompact:
+def plan_compaction(branch: Branch, budget: Budget) -> Plan | NothingToCompact:
     """Cut the branch so that about `budget.kept` tokens stay: the policy `pi`."""
     found = prepare(branch, budget.kept)
     if found is None:
@@ -289,7 +285,6 @@ def plan_compaction(
         operations=(as_operation(found),),
         reasons=tuple(_reasons(found, budget)),
         preparation=found,
-        pins=frozenset(pins),
     )
 
 

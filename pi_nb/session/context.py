@@ -26,7 +26,7 @@ from pi_nb.messages import (
     read_message,
     text_of,
 )
-from pi_nb.tokens import Estimate, context_size
+from pi_nb.tokens import PI, Estimate, Estimator, context_size
 
 from .entries import (
     ActiveToolsChangeEntry,
@@ -68,7 +68,11 @@ class SessionContext:
     @property
     def size(self) -> Estimate:
         """What the next request holds, and how we know."""
-        return context_size(self.messages, self.believed_from)
+        return self.measured(PI)
+
+    def measured(self, estimator: Estimator) -> Estimate:
+        """The same, what no provider reported weighed by an estimator of choice."""
+        return context_size(self.messages, self.believed_from, estimator)
 
     @property
     def messages(self) -> list[AgentMessage]:

@@ -22,7 +22,7 @@ from pi_nb.messages import (
 from pi_nb.result import PiError
 from pi_nb.session.entries import CompactionEntry, MessageEntry
 from pi_nb.session.session import Session
-from pi_nb.tokens import estimate_tokens
+from pi_nb.tokens import Estimator, estimate_text, estimate_tokens
 
 
 def session(*texts: str) -> Session:
@@ -174,9 +174,15 @@ def test_what_goes_and_what_stays_are_all_there_is(texts: list[str], keep: int) 
 
 
 def test_a_plan_of_a_long_branch_weighs_only_what_it_keeps() -> None:
-    weighed = []
+    weighed: list[AgentMessage] = []
     made = session(*(["u9", "a9"] * 500))
-    branch = Branch.of(made, weigh=lambda m: weighed.append(m) or estimate_tokens(m))  # type: ignore[func-returns-value]
+
+    def weigh(message: AgentMessage) -> int:
+        weighed.append(message)
+        return estimate_tokens(message)
+
+    watched = Estimator("pi", weigh, estimate_text)
+    branch = Branch.of(made, estimator=watched)
 
     assert plan_compaction(branch, Budget(keep=100))
 
