@@ -181,12 +181,22 @@ def context_size(
     if believed_from:
         summarised = -1  # places in the branch say it better than clocks
     for index in range(len(messages) - 1, believed_from - 1, -1):
-        said = messages[index]
-        if not isinstance(said, AssistantMessage) or said.stop_reason in ("error", "aborted"):
-            continue
-        if said.usage.total and said.timestamp > summarised:
+        reported = reported_by(messages[index])
+        if reported and messages[index].timestamp > summarised:
             since = sum(map(estimator.weigh, messages[index + 1 :]))
-            source = "provider+estimate" if since else "provider"
-            reported = said.usage.total
-            return Estimate(reported + since, source, reported)
+            return measured(reported, since)
     return Estimate(sum(map(estimator.weigh, messages)), estimator.source)
+
+
+def reported_by(message: AgentMessage) -> int:
+    """Tokens that a provider reported with a message, its answer included; 0 where it is no
+    answer, or one whose usage is not believed (rule 4)."""
+    if not isinstance(message, AssistantMessage) or message.stop_reason in ("error", "aborted"):
+        return 0
+    return message.usage.total
+
+
+def measured(reported: int, since: int) -> Estimate:
+    """What a provider reported, and the estimate of what came since."""
+    source = "provider+estimate" if since else "provider"
+    return Estimate(reported + since, source, reported)

@@ -16,7 +16,7 @@ from pi_nb.messages import CompactionSummaryMessage
 from pi_nb.session.context import ContextItem, build_session_context
 from pi_nb.session.entries import CompactionEntry, Entry
 from pi_nb.session.session import Session
-from pi_nb.tokens import PI, Estimate, Estimator
+from pi_nb.tokens import PI, Estimate, Estimator, measured, reported_by
 
 from .pins import pinned
 
@@ -31,8 +31,8 @@ class Branch:
 
     items: Sequence[ContextItem]
     leaf: str | None
-    size: Estimate
-    """What the next request holds."""
+    believed_from: int
+    """The first item that usage is believed of; see `SessionContext`."""
     read: Callable[[str], Entry]
     above: Callable[[str], str | None]
     """The parent of an entry."""
@@ -52,7 +52,7 @@ class Branch:
         return cls(
             items=context.items,
             leaf=session.tip(lane),
-            size=context.measured(estimator),
+            believed_from=context.believed_from,
             read=session.entry,
             above=session.parent_id,
             type_of=session.type_of,
@@ -73,13 +73,22 @@ class Branch:
         return cls(
             items=context.items,
             leaf=ids[-1] if ids else None,
-            size=context.measured(estimator),
+            believed_from=context.believed_from,
             read=known.__getitem__,
             above=parents.get,
             type_of=lambda entry_id: known[entry_id].type,
             estimator=estimator,
             pins=frozenset(pins),
         )
+
+    @property
+    def size(self) -> Estimate:
+        """What the next request holds, without the prompt and the tools where no provider
+        measured them."""
+        for place in range(len(self.items) - 1, self.believed_from - 1, -1):
+            if reported := reported_by(self.items[place].message):
+                return measured(reported, self.weight(place + 1))
+        return Estimate(self.weight(0), self.estimator.source)
 
     @property
     def compaction(self) -> CompactionEntry | None:

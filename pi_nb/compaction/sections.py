@@ -115,9 +115,8 @@ def rendered(sections: Mapping[str, str | Iterable[str]]) -> str:
     return "\n\n".join(parts)
 
 
-_ORDER = tuple(
-    n for name in SECTIONS for n in ((name, *PROGRESS) if name == "Progress" else (name,))
-)
+_AFTER = SECTIONS.index("Progress") + 1
+_ORDER = (*SECTIONS[:_AFTER], *PROGRESS, *SECTIONS[_AFTER:])
 _BY_WORDS = {name.casefold().replace("&", "and"): name for name in _ORDER}
 
 

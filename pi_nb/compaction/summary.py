@@ -8,7 +8,7 @@ summariser can forget it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pi_nb.messages import AgentMessage, Usage
@@ -34,7 +34,7 @@ class Material:
     words and the lists of files."""
     instructions: str | None = None
     """What the user asked the summary to look at."""
-    files: Files = Files()
+    files: Files = field(default_factory=Files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Written:
     by: Writer
     model: str | None = None
     """Who was asked, where a model wrote it."""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
 
 Summariser = Callable[[Material], Written | str | Awaitable[Written | str]]
