@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pi_nb.messages import AgentMessage, AssistantMessage
-from pi_nb.models.retry import Failure, RetryPolicy, classify
+from pi_nb.models.retry import RetryPolicy, failure_of
 from pi_nb.result import PiError
 
 
@@ -94,11 +94,3 @@ class Attempts:
         if len(answers) > 1:
             self.number = 1
         return self._policy.next_delay(self.number, failure_of(answers[-1]))
-
-
-def failure_of(message: AssistantMessage) -> Failure:
-    """The class of a failed answer: as its stream said, else by its words."""
-    for said in message.diagnostics or ():
-        if isinstance(said, dict) and isinstance(said.get("failure"), str):
-            return Failure(said["failure"], said.get("retryAfter"))
-    return classify(text=message.error_message or "")

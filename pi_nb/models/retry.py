@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
+from pi_nb.messages import AssistantMessage
 from pi_nb.result import PiError
 
 Kind = Literal[
@@ -246,6 +247,14 @@ def classify(
         if rule.fits(status, word, text):
             return Failure(rule.kind, retry_after)
     return Failure("unknown", retry_after)
+
+
+def failure_of(message: AssistantMessage) -> Failure:
+    """The class of a failed answer: as its stream said, else by its words."""
+    for said in message.diagnostics or ():
+        if isinstance(said, dict) and isinstance(said.get("failure"), str):
+            return Failure(said["failure"], said.get("retryAfter"))
+    return classify(text=message.error_message or "")
 
 
 @dataclass(frozen=True, slots=True)
