@@ -17,6 +17,7 @@ from pi_nb.session.context import ContextItem
 from pi_nb.session.in_words import message_line
 from pi_nb.text import count, safe_line
 
+from .assemble import without_extras
 from .branch import Branch
 from .budget import Budget
 from .cut import is_legal, legal_cuts
@@ -141,9 +142,18 @@ class Plan:
         rest = max(self.tokens_before - self.freed, 0)
         if self.summarise is None:
             return rest, rest
-        old = self.branch.weight(0, self.branch.start)
-        rest = max(rest - old, 0)
-        return rest + SUMMARY_LEAST, rest + SUMMARY_MOST
+        return self.tokens_with(SUMMARY_LEAST), self.tokens_with(SUMMARY_MOST)
+
+    def tokens_with(self, summary: int) -> int:
+        """What the next request will hold with a summary of so many tokens, estimated."""
+        old = self.branch.weight(0, self.branch.start) if self.summarise else 0
+        return max(self.tokens_before - self.freed - old, 0) + summary
+
+    @property
+    def previous_summary(self) -> str | None:
+        """What an earlier summary said, without what is put around every summary."""
+        found = self.preparation.previous_summary if self.preparation else None
+        return without_extras(found) if found else None
 
     @property
     def cuts(self) -> list[Cut]:
@@ -199,9 +209,13 @@ class Plan:
                 return place
         raise PiError("invalid_argument", f"{to!r} is not in the context of this branch.")
 
+    def name(self, entry_id: str) -> str:
+        """What an entry is called here: its row in the outline, else its id."""
+        number = self.branch.number(entry_id)
+        return f"row {number}" if number else entry_id
+
     def _name(self, place: int) -> str:
-        number = self.branch.number(self.branch.items[place].entry_id)
-        return f"row {number}" if number else self.branch.items[place].entry_id
+        return self.name(self.branch.items[place].entry_id)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what a record keeps, and what a table is made of."""
