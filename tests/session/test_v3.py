@@ -421,6 +421,52 @@ def test_entries_that_lack_their_fields_are_entries(opened: Callable[[bytes], Se
         assert str(session.outline(filter="all"))
 
 
+@pytest.mark.parametrize("odd", [7, True, [], {"a": 1}, [None]], ids=str)
+def test_an_entry_whose_parent_is_no_text_follows_the_one_before_and_is_read(
+    odd: object, opened: Callable[[bytes], Session], tmp_path: Path
+) -> None:
+    stray = {**said("b", None), "parentId": odd, "lane": odd}
+
+    with opened(encoded(HEADER, said("a", None), stray, said("c", "b"))) as session:
+        assert texts(session.context()) == ["a", "b", "c"]
+        assert session.entry("b").parent_id == "a"
+        assert [found.code for found in session.diagnostics] == ["missing_parent"]
+        session.export(tmp_path / "copy.jsonl", format="v4")
+
+
+@pytest.mark.parametrize(
+    ("field", "odd"),
+    [("isError", None), ("toolName", 5), ("details", 1), ("nestedCalls", "x"), ("usage", {"a": 1})],
+)
+def test_one_odd_field_does_not_keep_a_message_from_the_model(
+    field: str, odd: object, opened: Callable[[bytes], Session]
+) -> None:
+    block = {"type": "text", "text": "out", "textSignature": 7}
+    result = {"role": "toolResult", "toolCallId": "q", "toolName": "ls", "content": [block]}
+    line = said("b", "a", message={**result, "isError": False, field: odd})
+
+    with opened(encoded(HEADER, said("a", None), line)) as session:
+        shown = session.context().messages[-1]
+        assert isinstance(shown, ToolResultMessage)
+        assert text_of(shown.content) == "out"
+
+
+def test_a_compaction_whose_tail_is_nonsense_still_stands_for_what_it_says(
+    opened: Callable[[bytes], Session],
+) -> None:
+    line = {"type": "compaction", "id": "k", "parentId": "a", "timestamp": 1, "summary": "S"}
+    tail = [
+        {"role": ["user"], "content": "left out"},
+        {"role": "user", "content": "t", "timestamp": {}},
+    ]
+
+    with opened(encoded(HEADER, said("a", None), {**line, "retainedTail": tail})) as session:
+        compaction, kept = session.context().messages
+        assert getattr(compaction, "summary", None) == "S"
+        assert isinstance(kept, UserMessage)
+        assert text_of(kept.content) == "t"
+
+
 def test_missing_ids_and_parents_are_made_up_and_reported(
     opened: Callable[[bytes], Session],
 ) -> None:

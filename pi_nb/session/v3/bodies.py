@@ -8,11 +8,13 @@ the clock: a file reads the same every time.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from pi_nb.messages import UnknownMessage
+from pydantic import ValidationError
+
+from pi_nb.messages import UnknownMessage, read_message
 from pi_nb.session.entries import Entry, read_v3_entry
 from pi_nb.text import scrub_data
 
@@ -42,6 +44,8 @@ _BLOCK: dict[str, dict[str, Any]] = {
     "image": {"data": "", "mimeType": ""},
     "toolCall": {"id": "", "name": "", "arguments": {}},
 }
+_MOST_ODD = 16
+_Form = Callable[[Mapping[str, Any]], dict[str, Any]]
 _STOPS = ("stop", "length", "toolUse", "error", "aborted", "deferred")
 
 
@@ -71,13 +75,16 @@ def read_body(data: Mapping[str, Any]) -> Entry:
     """An entry from the object of its line, which has an id and a parent by now."""
     moment = milliseconds(data.get("timestamp")) or _said_at(data) or 0
     data = {**data, "timestamp": moment}
+    if not isinstance(data.get("lane", ""), str):
+        del data["lane"]  # somebody else's field; v3 has no lanes
     message = data.get("message")
     if isinstance(message, dict) and not isinstance(message.get("timestamp"), int):
         said = milliseconds(message.get("timestamp"))
         data["message"] = {**message, "timestamp": moment if said is None else said}
-    for form in (data, _completed(data)):
+    forms: tuple[_Form, ...] = (dict, _completed, _mended)
+    for form in forms:
         try:
-            return read_v3_entry(form)
+            return read_v3_entry(form(data))
         except (ValueError, RecursionError):
             continue
     return Entry.model_validate(
@@ -134,15 +141,78 @@ def _completed(data: Mapping[str, Any]) -> dict[str, Any]:
         full = _filled(full, {"firstKeptEntryId": "", "tokensBefore": 0})
         tail = full.get("retainedTail")
         if isinstance(tail, list):
-            full["retainedTail"] = [_message(item) for item in tail if isinstance(item, dict)]
+            full["retainedTail"] = [_message(item) for item in tail if _is_message(item)]
+    if isinstance(full.get("systemMessage"), dict):
+        full["systemMessage"] = _message(full["systemMessage"])
     for field in ("usage", "details", "retainedTail", "systemMessage"):
         if field in full and not isinstance(full[field], dict | list):
             del full[field]
     return full
 
 
+def _mended(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without what its class refuses: one odd field does not unsay the others."""
+    full = _completed(data)
+    message = full.get("message")
+    if isinstance(message, dict):
+        full["message"] = read_message(_fitting(message, read_message))
+    return _fitting(full, read_v3_entry)
+
+
+def _fitting(data: dict[str, Any], read: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """The data without what `read` complains of, part by part; a few parts at most."""
+    for _ in range(_MOST_ODD):
+        try:
+            read(data)
+        except ValidationError as error:
+            rest = _without(data, error.errors(include_url=False)[0]["loc"])
+        else:
+            break
+        if rest is None:
+            break
+        data = rest
+    return data
+
+
+def _without(data: dict[str, Any], where: Sequence[int | str]) -> dict[str, Any] | None:
+    """A copy without the innermost part that a complaint leads to; None: it leads nowhere."""
+    way = _way(data, where)
+    if not way:
+        return None
+    whole = dict(data)
+    part: Any = whole
+    for step in way[:-1]:
+        part[step] = part[step].copy()
+        part = part[step]
+    del part[way[-1]]
+    return whole
+
+
+def _way(data: Any, where: Sequence[int | str]) -> tuple[int | str, ...]:
+    """The steps of a complaint that are parts of the data. Others name classes, and may be
+    called as a part is: `text` is a block and its text."""
+    if not where:
+        return ()
+    passed = _way(data, where[1:])
+    if not _holds(data, where[0]):
+        return passed
+    taken = (where[0], *_way(data[where[0]], where[1:]))
+    return taken if len(taken) > len(passed) else passed
+
+
+def _holds(data: Any, step: int | str) -> bool:
+    if isinstance(data, list):
+        return isinstance(step, int) and step < len(data)
+    return isinstance(data, dict) and step in data
+
+
+def _is_message(data: Any) -> bool:
+    return isinstance(data, dict) and isinstance(data.get("role"), str)
+
+
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     full = _filled(message, _MESSAGE.get(str(message.get("role")), {}))
+    full["timestamp"] = milliseconds(full.get("timestamp")) or 0
     if "content" in full:
         full["content"] = _content(full["content"])
     if full.get("role") == "assistant":

@@ -29,7 +29,8 @@ def upgraded(lines: Iterable[tuple[bytes, Place]], index: Index) -> Iterator[byt
 def as_v3(data: dict[str, Any], entry_id: str, index: Index) -> dict[str, Any]:
     """The object of an entry with its id and parent, and the names of v3 for what it says."""
     rest = {key: value for key, value in data.items() if key not in ("type", "id", "parentId")}
-    parent = data.get("parentId") or index.tree.parent(entry_id)
+    said = data.get("parentId")  # not in every file a text
+    parent = said if isinstance(said, str) and said else index.tree.parent(entry_id)
     if "firstKeptEntryIndex" in rest:
         place = rest.pop("firstKeptEntryIndex")
         if "firstKeptEntryId" not in rest and isinstance(place, int):
