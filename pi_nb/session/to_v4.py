@@ -83,11 +83,9 @@ class ToV4(Translation):
             case UsageEntry():
                 self._leave_out(entry)
                 yield self._write(_usage_record(entry))
-            case CustomEntry(custom_type=kind) if kind == RECORD and (record := _record(entry)):
+            case CustomEntry(custom_type=kind) if kind == RECORD and (record := self._ours(entry)):
                 self._leave_out(entry)
-                # Lanes are gone in v3; that its record names one brings none back.
-                lane = record.lane if record.lane in self._index.lanes else "main"
-                yield from self._record(record.having(lane=lane))
+                yield from self._record(record)
             case LeafEntry():
                 self._leave_out(entry)
             case CustomEntry(custom_type=kind) if kind == LEAF:
@@ -103,6 +101,16 @@ class ToV4(Translation):
         fitted = self._fitted(entry, parent, lane)
         data = wrapped(fitted)
         yield self._write(data if foreign(fitted) else fitted, instead=data)
+
+    def _ours(self, entry: CustomEntry) -> Record | None:
+        """The record that an entry of v3 holds; None where somebody else used our name."""
+        record = _record(entry)
+        if record is None:
+            return None
+        # Lanes are gone in v3; that its record names one brings none back.
+        lane = record.lane if record.lane in self._index.lanes else "main"
+        record = record.having(lane=lane)
+        return None if isinstance(self._checked(record), Err) else record
 
     def _record(self, record: Record) -> Iterator[bytes]:
         if not self._records:
@@ -121,7 +129,7 @@ def _record(entry: CustomEntry) -> Record | None:
     try:
         record = read_record(entry.data)
     except (AttributeError, TypeError, ValueError):
-        return None  # somebody else used our name
+        return None
     return record if record.type in RECORD_TYPES and record.id else None
 
 

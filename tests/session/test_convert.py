@@ -313,6 +313,30 @@ def test_what_no_format_would_write_comes_along_as_data(tmp_path: Path) -> None:
             assert held.data["message"]["role"] == 7
 
 
+@pytest.mark.parametrize(
+    "odd", [{}, {"intent": {"kind": 5}}, {"intent": {}}, {"timestamp": -1}, {"id": 7}], ids=str
+)
+def test_a_record_that_v4_would_refuse_comes_along_as_data(
+    odd: dict[str, Any], tmp_path: Path
+) -> None:
+    record = {"type": "operation_started", "id": "q", "lane": "main", "timestamp": 1, **odd}
+    lines: list[dict[str, Any]] = [
+        {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z"},
+        {"type": "custom", "id": "a", "customType": "pi_nb.record", "data": record},
+    ]
+    place = {"parentId": None, "timestamp": "2026-01-01T00:00:00Z"}
+    path = tmp_path / "old.jsonl"
+    path.write_text("".join(json.dumps({**place, **line}) + "\n" for line in lines))
+
+    with Session.open(path, read_only=True) as session:
+        copy_session(session, tmp_path / "new.jsonl", format="v4")
+
+    with Session.open(tmp_path / "new.jsonl", read_only=True) as copy:
+        entry = copy.entry("a")
+        assert isinstance(entry, CustomEntry)
+        assert entry.data == record
+
+
 async def test_a_copy_is_there_whole_or_not_at_all(
     tmp_path: Path, digest: Callable[[], dict[str, bytes]]
 ) -> None:
