@@ -42,7 +42,10 @@ class Grown(Sequence[T]):
     def __getitem__(self, index: slice) -> tuple[T, ...]: ...
     def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
         if isinstance(index, slice):
-            return tuple(self._items[i] for i in range(self._length)[index])
+            places = range(self._length)[index]
+            if places.step == 1:  # at the speed of a list's own slices
+                return tuple(self._items[places.start : places.stop])
+            return tuple(self._items[i] for i in places)
         return self._items[range(self._length)[index]]
 
     def __iter__(self) -> Iterator[T]:

@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pi_nb.messages import CompactionSummaryMessage
 from pi_nb.session.context import ContextItem, build_session_context
@@ -19,6 +20,21 @@ from pi_nb.session.session import Session
 from pi_nb.tokens import PI, Estimate, Estimator, measured, reported_by
 
 from .pins import pinned
+
+SILENT = frozenset(
+    {
+        "model_change",
+        "thinking_level_change",
+        "active_tools_change",
+        "custom",
+        "label",
+        "session_info",
+        "usage",
+        "leaf",
+        "context_edit",
+    }
+)
+"""Types of entries that show nothing of their own."""
 
 
 @dataclass(slots=True)
@@ -42,8 +58,14 @@ class Branch:
     """Entries of the branch that are never summarised away or left out; see `pins`."""
     number: Callable[[str], int] = lambda entry_id: 0
     """The place of an entry in its file, from 1; 0 where there is no file."""
-    _sums: array[int] = field(default_factory=lambda: array("q", [0]))
+    _sums: array[int] = field(
+        default_factory=lambda: array("q", [0]), init=False, repr=False, compare=False
+    )
     """The weight of the newest 0, 1, 2, ... items."""
+    _begins: CompactionEntry | Literal["not looked"] | None = field(
+        default="not looked", init=False, repr=False, compare=False
+    )
+    _pinned: list[int] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, session: Session, lane: str = "main", estimator: Estimator = PI) -> Branch:
@@ -91,8 +113,22 @@ class Branch:
         return Estimate(self.weight(0), self.estimator.source)
 
     @property
+    def mark(self) -> str | None:
+        """The newest entry that matters to what a model sees: while it is the same, so is the
+        branch. Settings, labels and bookkeeping do not count."""
+        entry_id = self.leaf
+        while entry_id is not None and self.type_of(entry_id) in SILENT - {"context_edit"}:
+            entry_id = self.above(entry_id)
+        return entry_id
+
+    @property
     def compaction(self) -> CompactionEntry | None:
         """The newest compaction of the branch: what the context begins with."""
+        if self._begins == "not looked":
+            self._begins = self._beginning()
+        return self._begins
+
+    def _beginning(self) -> CompactionEntry | None:
         if self.items and isinstance(self.items[0].message, CompactionSummaryMessage):
             entry = self.read(self.items[0].entry_id)
             return entry if isinstance(entry, CompactionEntry) else None
@@ -109,6 +145,15 @@ class Branch:
         end = total if last is None else last
         return self._sum(total - first) - self._sum(total - end)
 
+    def pinned_weight(self, first: int, last: int) -> int:
+        """Tokens of the pinned items among those from one place up to another."""
+        if not self.pins:
+            return 0
+        if self._pinned is None:
+            places = range(len(self.items))
+            self._pinned = [i for i in places if self.items[i].entry_id in self.pins]
+        return sum(self.weight(i, i + 1) for i in self._pinned if first <= i < last)
+
     def reaches(self, tokens: int) -> int | None:
         """The newest place from which on the items weigh at least so much.
 
@@ -116,15 +161,19 @@ class Branch:
         """
         most = len(self.items) - self.start
         while len(self._sums) <= most and (self._sums[-1] < tokens or len(self._sums) == 1):
-            self._more()
+            self._more(len(self._sums))
         count = bisect_left(self._sums, tokens, lo=1)
         return len(self.items) - count if count < len(self._sums) and count <= most else None
 
     def _sum(self, count: int) -> int:
-        while len(self._sums) <= count:
-            self._more()
+        if len(self._sums) <= count:
+            self._more(count)
         return self._sums[count]
 
-    def _more(self) -> None:
-        item = self.items[len(self.items) - len(self._sums)]
-        self._sums.append(self._sums[-1] + self.estimator.weigh(item.message))
+    def _more(self, count: int) -> None:
+        """Weigh on until the newest `count` items are weighed."""
+        weigh, total, sums = self.estimator.weigh, len(self.items), self._sums
+        weight = sums[-1]
+        for item in reversed(self.items[total - count : total - len(sums) + 1]):
+            weight += weigh(item.message)
+            sums.append(weight)

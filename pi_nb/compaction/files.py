@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pi_nb.messages import AgentMessage, AssistantMessage, ToolResultMessage
+from pi_nb.messages import AgentMessage, AssistantMessage, ToolCall, ToolResultMessage
 
 _CHANGES = ("write", "edit")
 
@@ -35,14 +35,15 @@ def files_of(messages: Iterable[AgentMessage], known: Iterable[Any] = ()) -> Fil
             read.update(_paths(details.get("readFiles")))
             modified.update(_paths(details.get("modifiedFiles")))
     for message in messages:
-        for name, arguments in _calls(message):
-            path = arguments.get("path") if isinstance(arguments, dict) else None
-            if not isinstance(path, str):
-                continue
-            if name in _CHANGES:
-                modified.add(path)
-            elif name == "read":
-                read.add(path)
+        # A history of 100,000 messages is looked through for every plan that asks: no lists.
+        if isinstance(message, AssistantMessage):
+            for block in message.content:
+                if isinstance(block, ToolCall):
+                    _note(block.name, block.arguments, read, modified)
+        elif isinstance(message, ToolResultMessage) and message.nested_calls:
+            for call in message.nested_calls:
+                if isinstance(call, dict):
+                    _note(call.get("name"), call.get("arguments"), read, modified)
     return Files(_sorted(read - modified), _sorted(modified))
 
 
@@ -51,13 +52,12 @@ def _sorted(paths: set[str]) -> tuple[str, ...]:
     return tuple(sorted(paths, key=lambda path: path.encode("utf-16-be", "surrogatepass")))
 
 
-def _calls(message: AgentMessage) -> Iterable[tuple[str, Any]]:
-    if isinstance(message, AssistantMessage):
-        return [(call.name, call.arguments) for call in message.tool_calls]
-    if isinstance(message, ToolResultMessage):
-        nested = [call for call in message.nested_calls or () if isinstance(call, dict)]
-        return [(str(call.get("name")), call.get("arguments")) for call in nested]
-    return []
+def _note(name: Any, arguments: Any, read: set[str], modified: set[str]) -> None:
+    """Take down the file of one call, if it has one."""
+    if name == "read" or name in _CHANGES:
+        path = arguments.get("path") if isinstance(arguments, dict) else None
+        if isinstance(path, str):
+            (read if name == "read" else modified).add(path)
 
 
 def _paths(value: Any) -> list[str]:

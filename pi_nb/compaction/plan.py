@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pi_nb.html import Html, element, table
+from pi_nb.messages import AgentMessage
 from pi_nb.result import PiError
-from pi_nb.session.context import ContextItem
+from pi_nb.session.context import ContextItem, edited
+from pi_nb.session.entries import Replacement
 from pi_nb.session.in_words import message_line
 from pi_nb.text import count, safe_line
 
-from .assemble import without_extras
 from .branch import Branch
 from .budget import Budget
 from .cut import is_legal, legal_cuts
@@ -32,8 +33,8 @@ class Summarise:
     """A summary in the place of all that is older than `first_kept_entry_id`."""
 
     first_kept_entry_id: str
-    entry_ids: tuple[str, ...]
-    """What the summary stands for, oldest first."""
+    entry_ids: tuple[str, ...] = ()
+    """What the summary stands for, oldest first. A policy may leave it out: it follows."""
     turn_prefix: tuple[str, ...] = ()
     """The beginning of a split turn, which gets a shorter summary of its own."""
 
@@ -111,10 +112,16 @@ class Plan:
     @property
     def gone(self) -> Sequence[ContextItem]:
         """What the model will not see any more, oldest first."""
-        found = self.preparation
-        summarised = [] if found is None else [*found.history, *found.turn_prefix]
-        left_out = {operation.entry_id for operation in self.edits}
-        return [*summarised, *(i for i in self.branch.items if i.entry_id in left_out)]
+        start = self.branch.start
+        end = start if self.preparation is None else self.preparation.cut
+        return [*self.branch.items[start:end], *(item for item, _ in self._edited())]
+
+    def _edited(self) -> Iterable[tuple[ContextItem, AgentMessage | None]]:
+        """What edits change, and what stands there then: nothing where it is left out."""
+        if edits := {operation.entry_id: operation for operation in self.edits}:
+            for item in self.branch.items:
+                if (operation := edits.get(item.entry_id)) is not None:
+                    yield item, after(item.message, operation)
 
     @property
     def edits(self) -> tuple[Omit | Replace, ...]:
@@ -131,29 +138,24 @@ class Plan:
 
     @property
     def freed(self) -> int:
-        """Tokens of what goes, by the branch's estimator, less what edits put in its place."""
-        weigh, pins = self.branch.estimator.weigh, self.branch.pins
-        total = sum(weigh(item.message) for item in self.gone if item.entry_id not in pins)
-        return total - sum(len(o.content) // 4 for o in self.edits if isinstance(o, Replace))
+        """Tokens of what goes, by the branch's estimator, less what edits put in its place.
+        Below zero where an edit puts more there."""
+        freed = 0 if self.preparation is None else freed_by(self.branch, self.preparation.cut)
+        weigh = self.branch.estimator.weigh
+        for item, instead in self._edited():
+            freed += weigh(item.message) - (weigh(instead) if instead is not None else 0)
+        return freed
 
     @property
     def tokens_after(self) -> tuple[int, int]:
         """From least to most what the next request will hold, about."""
-        rest = max(self.tokens_before - self.freed, 0)
-        if self.summarise is None:
-            return rest, rest
-        return self.tokens_with(SUMMARY_LEAST), self.tokens_with(SUMMARY_MOST)
-
-    def tokens_with(self, summary: int) -> int:
-        """What the next request will hold with a summary of so many tokens, estimated."""
-        old = self.branch.weight(0, self.branch.start) if self.summarise else 0
-        return max(self.tokens_before - self.freed - old, 0) + summary
+        return predicted(self.branch, self.freed, summary=self.preparation is not None)
 
     @property
-    def previous_summary(self) -> str | None:
-        """What an earlier summary said, without what is put around every summary."""
-        found = self.preparation.previous_summary if self.preparation else None
-        return without_extras(found) if found else None
+    def grows(self) -> bool:
+        """Whether the next request may hold more than the one before: a summary is not free,
+        and neither is a longer text in the place of an entry."""
+        return self.tokens_after[1] > self.tokens_before
 
     @property
     def cuts(self) -> list[Cut]:
@@ -200,7 +202,10 @@ class Plan:
         if found is None:
             raise PiError("invalid_argument", "Nothing older than that is left to summarise.")
         reasons = (f"the cut was moved by hand to {self._name(place)}",)
-        operations = (as_operation(found), *self.edits)
+        # An edit of what is summarised now would be of no use, and counted twice.
+        gone = {item.entry_id for item in self.branch.items[:place]}
+        edits = (edit for edit in self.edits if edit.entry_id not in gone)
+        operations = (as_operation(found), *edits)
         return replace(self, operations=operations, reasons=reasons, preparation=found)
 
     def _place(self, to: str | int) -> int:
@@ -233,6 +238,7 @@ class Plan:
             "tokensBefore": self.tokens_before,
             "tokensSource": self.branch.size.source,
             "tokensAfter": [low, high],
+            "grows": self.grows,
             "window": self.budget.window,
             "reserve": self.budget.reserved,
             "keep": self.budget.kept,
@@ -260,6 +266,9 @@ class Plan:
             rows.append(("edited", f"{count(len(self.edits), 'entry', 'entries')} left out or cut"))
         if self.pinned:
             rows.append(("pinned", f"{count(len(self.pinned), 'entry', 'entries')} word for word"))
+        if self.grows:
+            how = "is" if low > self.tokens_before else "may be"
+            rows.append(("caution", f"the next request {how} larger than this one"))
         return [*rows, *(("because", reason) for reason in self.reasons)]
 
     def __str__(self) -> str:
@@ -283,9 +292,32 @@ def as_operation(found: Preparation) -> Summarise:
     """A cut as the operation that it means."""
     return Summarise(
         first_kept_entry_id=found.first_kept_entry_id,
-        entry_ids=tuple(item.entry_id for item in found.history),
-        turn_prefix=tuple(item.entry_id for item in found.turn_prefix),
+        entry_ids=tuple([item.entry_id for item in found.history]),
+        turn_prefix=tuple([item.entry_id for item in found.turn_prefix]),
     )
+
+
+def after(message: AgentMessage, operation: Omit | Replace) -> AgentMessage | None:
+    """What an edit makes of a message; None where it leaves it out."""
+    if isinstance(operation, Omit):
+        return None
+    return edited(message, Replacement(content=operation.content))
+
+
+def freed_by(branch: Branch, cut: int) -> int:
+    """Tokens that go where a branch is cut: pinned words stay, in the summary."""
+    gone = branch.weight(branch.start, cut)
+    return gone - branch.pinned_weight(branch.start, cut)
+
+
+def predicted(branch: Branch, freed: int, *, summary: bool) -> tuple[int, int]:
+    """From least to most what is left of a branch after so much went, with a new summary in
+    the place of the old one or without."""
+    rest = max(branch.size.tokens - freed, 0)
+    if not summary:
+        return rest, rest
+    rest = max(rest - branch.weight(0, branch.start), 0)
+    return rest + SUMMARY_LEAST, rest + SUMMARY_MOST
 
 
 def plan_compaction(branch: Branch, budget: Budget) -> Plan | NothingToCompact:

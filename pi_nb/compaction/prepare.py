@@ -66,5 +66,6 @@ def prepare(branch: Branch, keep_tokens: int) -> Preparation | None:
 
 def prepared(branch: Branch, cut: int) -> Preparation | None:
     """The same for a cut that was chosen; it is legal."""
-    preparation = Preparation(branch, cut, turn_start(branch, cut))
-    return preparation if preparation.history or preparation.turn_prefix else None
+    if cut == branch.start:
+        return None
+    return Preparation(branch, cut, turn_start(branch, cut))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from pi_nb.compaction.branch import Branch
 from pi_nb.compaction.budget import Budget, should_compact
-from pi_nb.compaction.plan import NothingToCompact, Plan, plan_compaction
+from pi_nb.compaction.plan import NothingToCompact, Plan, Replace, plan_compaction
 from pi_nb.messages import (
     AgentMessage,
     AssistantMessage,
@@ -20,7 +21,7 @@ from pi_nb.messages import (
     user,
 )
 from pi_nb.result import PiError
-from pi_nb.session.entries import CompactionEntry, MessageEntry
+from pi_nb.session.entries import CompactionEntry, ContextEditEntry, MessageEntry, Replacement
 from pi_nb.session.session import Session
 from pi_nb.tokens import Estimator, estimate_text, estimate_tokens
 
@@ -149,6 +150,42 @@ def test_reserve_and_keep_follow_a_small_window() -> None:
     assert (small.reserved, small.kept, small.limit) == (2_000, 4_000, 6_000)
     assert (large.reserved, large.kept) == (16_384, 20_000)
     assert (should_compact(6_000, small), should_compact(6_001, small)) == (False, True)
+
+
+def test_an_edit_counts_what_stands_there_then_by_the_branch_s_own_estimator() -> None:
+    made = session("u9", "c9", "t99", "a9")
+    words = Estimator("words", lambda m: len(str(m.to_wire()).split()), lambda t: len(t.split()))
+    branch = Branch.of(made, estimator=words)
+    edit = Replace(made.find("3").id, "one two three")
+
+    plan = Plan(branch=branch, budget=Budget(), operations=(edit,))
+    made.append_sync(
+        ContextEditEntry(target_id=edit.entry_id, replacement=Replacement(content=edit.content))
+    )
+
+    after = Branch.of(made, estimator=words).size.tokens
+    assert plan.tokens_after == (after, after)
+    assert plan.freed == branch.size.tokens - after
+
+
+def test_a_plan_says_where_the_next_request_would_be_larger() -> None:
+    small, large = planned(session("u9", "a9", "u9"), 5), planned(session("u9999", "a9", "u9"), 5)
+
+    assert small.grows
+    assert "the next request is larger than this one" in str(small)
+    assert small.to_dict()["grows"]
+    assert not large.grows
+    assert "larger" not in str(large)
+
+
+def test_an_edit_of_what_a_moved_cut_summarises_is_dropped() -> None:
+    made = session("u9", "a9", "u9", "c9", "t99", "a9")
+    edit = Replace(made.find("5").id, "short")
+    plan = planned(made, 120)
+    plan = replace(plan, operations=(*plan.operations, edit))
+
+    assert plan.move(2).edits == (edit,)
+    assert plan.move(6).edits == ()
 
 
 KINDS = st.lists(st.sampled_from(["u3", "a9", "c2", "t30", "u50", "a1"]), min_size=1, max_size=20)
