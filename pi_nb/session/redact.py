@@ -22,46 +22,67 @@ from typing import Any
 
 from pi_nb.models.keys import HIDDEN, scrub_keys
 from pi_nb.result import PiError
+from pi_nb.text import plain, without_escapes
 
 USER = "[user]"
 NAME = "[name]"
 PATTERN = "[left out]"
 
+# Where a word begins: also behind an escape, written out or not, that ends in a letter, as in
+# `\n`, `%3D`, `\u0022` and the colours of a terminal.
+_ESCAPED = r"(?<=\\[bfnrtv])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})|(?<=[\d;\[]m)|(?<=\[K)"
+_BEGIN = rf"(?:(?<!\w)|{_ESCAPED})"
+_QUOTE = r"(?:\\{0,8}[\"']|&quot;|&#39;|%22)?"
 # Keys whose form is known, beside those that `scrub_keys` knows.
 _KEYS = re.compile(
-    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{0,20000}"
-    r"(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
-    r"|\bgh[opusr]_\w{16,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bnpm_\w{20,}|\bpypi-[\w-]{20,}"
-    r"|\bxox[abeprs]-[\w-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
-    r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
+    r"(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?"
+    rf"|(?=[ASeghlnprstwxy]){_BEGIN}(?:gh[opusr]_\w{{16,}}|github_pat_\w{{20,}}|glpat-[\w-]{{16,}}|npm_\w{{20,}}"
+    r"|pypi-[\w-]{20,}|xox[abeprs]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"|(?:sk|rk|gsk|xai|hf|pplx|nvapi|tvly|r8|lsv2|whsec)[-_](?=[A-Za-z_-]{0,80}\d)[\w-]{16,}"
+    r"|AIza[\w-]{20,}|ya29\.[\w-]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}"
+    r"|eyJ[\w-]{8,2000}\.eyJ[\w-]{8,}\.[\w-]*)"
     r"|(?<=://)[^\s/@:]{1,100}:[^\s/@]{1,200}(?=@)"
 )
-# `API_KEY=...`, `token: ...`: a value that is no word of a language and no number.
+# `API_KEY=...`, `token: ...`, `--password ...`: a value that is no word of a language and no
+# number. In `Authorization: Basic ...` it may be a word.
 _ASSIGNED = re.compile(
-    r"(?i:api[_-]?key|access[_-]?key|token|secret|password|passwd)[\"']?\s{0,3}[=:]\s{0,3}[\"']?"
-    r"((?=[^\s\"',;]{0,200}\d)(?=[^\s\"',;]{0,200}[A-Za-z])[\w+/=.~!@#%^&*-]{8,})"
+    r"(?=[AaPpSsTt])(?:"
+    r"(?i:(?:api|access|account|private|signing)[_-]?key|token|secret|password|passwd|passphrase)"
+    rf"(?:{_QUOTE}\s{{0,3}}(?:[=:]|%3[ADad])\s{{0,3}}|(?P<gap>\s{{1,3}})(?!-)){_QUOTE}"
+    r"(?P<value>(?=[^\s\"',;]{0,200}\d)(?=[^\s\"',;]{0,200}[A-Za-z])[\w+/=.~!@#%^&*$?|-]{8,})"
+    rf"|(?i:authorization){_QUOTE}\s{{0,3}}[=:]\s{{0,3}}{_QUOTE}(?i:basic|token)\s{{1,3}}"
+    r"(?P<word>[\w+/=.~-]{8,}))"
 )
+_OPTION = re.compile(r"(?<![\w-])--?[\w-]{0,30}\Z")
 # Without one of these in a text there is nothing to look for; that is told ten times faster.
 _KEY_SIGNS = (
     *("PRIVATE KEY", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
-    *("npm_", "pypi-", "xox", "AKIA", "ASIA", "eyJ", "://"),
+    *("npm_", "pypi-", "xox", "AKIA", "ASIA", "eyJ", "://", "sk-", "sk_", "rk_", "xai-", "hf_"),
+    *("pplx-", "nvapi-", "tvly-", "r8_", "lsv2_", "whsec_", "AIza", "ya29.", "SG."),
 )
-_NAME_SIGNS = ("key", "token", "secret", "passw")
+_NAME_SIGNS = ("key", "token", "secret", "passw", "passphrase", "authorization")
 _HOME_SIGNS = ("home", "Users")
 _SECRET_FIELD = re.compile(
-    r"(?i)(?:api[_-]?key|access[_-]?key|private[_-]?key|secret|passw(?:or)?d|authorization"
-    r"|(?:access|auth|refresh|bearer|session)[_-]?token)\Z|\Atoken\Z"
+    r"(?i:(?:api|access|account|private|signing)[_-]?keys?|secrets?|passw(?:or)?ds?|passphrase"
+    r"|authorization|cookie|(?:access|auth|refresh|bearer|session|api|bot|id|csrf)[_-]?token)\Z"
+    r"|\A(?i:token)\Z|[A-Z0-9]_TOKEN\Z"
 )
 _SECRET_VARIABLE = re.compile(r"(?i)(?:KEY|TOKEN|SECRET|PASSWORD)\Z")
 _SHORTEST_SECRET = 8
+# What a terminal obeys. It may stand in the middle of a key, as where a search was marked.
+_OBEYED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
 _SEPARATOR = r"(?:/{1,2}|\\{1,8}|%2[Ff]|%5[Cc])"
-_PERSON = r"[^\s\\/:*?\"'`<>|,;()\[\]{}%$&=]{1,64}(?<!\.)"
+_PERSON = r"[^\s\\/:*?\"'`<>|,;()\[\]{}%$&=\x00-\x1f\x7f-\x9f]{1,64}(?<!\.)"
 # A Windows name may hold spaces; only the next backslash then says where it ends.
 _HOME = re.compile(
     rf"(?P<folder>(?:(?<!\w)[A-Za-z]:)?{_SEPARATOR}(?:home|Users){_SEPARATOR})"
-    rf"(?P<user>[^\\/:*?\"<>|\r\n]{{1,40}}(?=\\)|{_PERSON})"
+    rf"(?P<user>[^\\/:*?\"<>|\x00-\x1f\x7f-\x9f]{{1,40}}(?=\\)|{_PERSON})"
 )
+_BEHIND_ESCAPE = re.compile(_ESCAPED)
+# Where home folders lie deeper: mounted disks of Windows, and some systems.
+_MOUNTED = re.compile(r"(?<![\w.])(?:/mnt/[a-z]|/cygdrive/[a-z]|/[a-z]|/var|/export)\Z")
 _NOBODY = frozenset(
     {"admin", "administrator", "all users", "default", "dev", "home", "jovyan", "linuxbrew"}
     | {"public", "root", "runner", "shared", "ubuntu", "user", "users", "vscode"}
@@ -144,9 +165,7 @@ class Redactor:
             for found in _HOME.finditer(text):
                 user = found["user"]
                 # In `site.org/home/news` it is no user, though the path is shortened.
-                if text[found.start() - 1 : found.start()].isalnum() and found.start():
-                    continue
-                if _is_person(user):
+                if _is_person(user) and not _in_other_path(text, found.start()):
                     self._users.add(user)
         if len(self._users) != known:
             self._unchanged.clear()
@@ -162,6 +181,17 @@ class Redactor:
         return done
 
     def _left_out(self, text: str) -> str:
+        """Looked at as it is, and as a terminal would show it: if only that shows what is to
+        be left out, that is what the text becomes."""
+        text = self._looked_at(text)
+        if _OBEYED.search(text):
+            for shown in (without_escapes(text)[0], plain(text)):
+                done = self._looked_at(shown)
+                if done != shown:
+                    return done
+        return text
+
+    def _looked_at(self, text: str) -> str:
         for pattern in self._patterns:
             text = self._count("patterns", *pattern.subn(PATTERN, text))
         if self._redaction.keys:
@@ -180,7 +210,8 @@ class Redactor:
     def data(self, value: Any) -> Any:
         """Plain data with `text` done to every string in it, names of fields included.
 
-        A field called `password`, `api_key` or the like loses its value whatever it is.
+        A field called `password`, `api_key` or the like loses its value, and each value of a
+        list, be it a text or a number.
         """
         if isinstance(value, str):
             return self.text(value)
@@ -190,8 +221,8 @@ class Redactor:
             return value
         done: dict[str, Any] = {}
         for name, item in value.items():
-            if self._redaction.keys and _is_secret_field(name, item):
-                item = self._count("keys", HIDDEN, 1)
+            if self._redaction.keys and _SECRET_FIELD.search(str(name)):
+                item = self._hidden(item)
             done[_free(self.text(str(name)), done)] = self.data(item)
         return done
 
@@ -202,8 +233,17 @@ class Redactor:
         text = scrub_keys(text, self._secrets)
         lower = text.lower()
         if any(sign in lower for sign in _NAME_SIGNS):
-            text = _ASSIGNED.sub(lambda found: found[0].replace(found[1], HIDDEN), text)
+            text = _ASSIGNED.sub(_without_value, text)
         return self._count("keys", text, max(text.count(HIDDEN) - before, 0))
+
+    def _hidden(self, value: Any) -> Any:
+        """The value of a secret field; what has fields of its own is looked at in there."""
+        if isinstance(value, list | tuple):
+            return [self._hidden(item) for item in value]
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number or (isinstance(value, str) and value.strip()):
+            return self._count("keys", HIDDEN, 1)
+        return value
 
     def _count(self, kind: str, text: str, times: int) -> str:
         if times:
@@ -213,17 +253,33 @@ class Redactor:
 
 def _home(found: re.Match[str]) -> str:
     """`~`, or where the path goes on before it, the same folder without its user."""
-    before = found.string[found.start() - 1 : found.start()] if found.start() else ""
+    before = found.string[max(found.start() - 1, 0) : found.start()]
     inside = before.isalnum() or before in tuple("._~-/\\%")
-    return f"{found['folder']}{USER}" if inside else "~"
+    if inside and not _BEHIND_ESCAPE.match(found.string, found.start()):
+        return f"{found['folder']}{USER}"
+    return "~"
+
+
+def _in_other_path(text: str, start: int) -> bool:
+    """Whether a path goes on before what looks like a home folder, so that it may be none."""
+    before = text[max(start - 20, 0) : start]
+    goes_on = before[-1:].isalnum() and not _BEHIND_ESCAPE.match(text, start)
+    return goes_on and not _MOUNTED.search(before)
+
+
+def _without_value(found: re.Match[str]) -> str:
+    """A name and `[key]`. Only an option, as in `--password x`, has its value after a gap."""
+    before = found.string[max(found.start() - 32, 0) : found.start()]
+    if found["gap"] and not _OPTION.search(before):
+        end = found.end("gap") - found.start()
+        return found[0][:end] + _ASSIGNED.sub(_without_value, found[0][end:])
+    group = "value" if found["value"] is not None else "word"
+    end = found.start(group) - found.start()
+    return f"{found[0][:end]}{HIDDEN}"
 
 
 def _is_person(user: str) -> bool:
     return len(user) >= _SHORTEST_USER and user.casefold() not in _NOBODY
-
-
-def _is_secret_field(name: object, value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and bool(_SECRET_FIELD.search(str(name)))
 
 
 def _free(name: str, taken: dict[str, Any]) -> str:
@@ -279,9 +335,10 @@ def _words(words: Iterable[str]) -> re.Pattern[str] | None:
 
 def _bounded(word: str) -> str:
     """Where letters have no case, as in Chinese, no space says where a word ends."""
-    before = r"(?<![^\W_])" if _is_lettered(word[0]) else ""
+    before = rf"(?:(?<![^\W_])|{_ESCAPED})" if _is_lettered(word[0]) else ""
     after = r"(?![^\W_])" if _is_lettered(word[-1]) else ""
-    return f"{before}{re.escape(word)}{after}"
+    # The word first: looking back at every character would take four times as long.
+    return f"(?={re.escape(word)}){before}{re.escape(word)}{after}"
 
 
 def _is_lettered(char: str) -> bool:

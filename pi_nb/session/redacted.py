@@ -60,7 +60,7 @@ class RedactedReader(SessionReader):
         index.labels = {target: redactor.text(said) for target, said in source.labels.items()}
         index.lanes = {self._lane(lane): leaf for lane, leaf in source.lanes.items()}
         self._diagnostics = tuple(
-            Diagnostic(odd.line, odd.code, redactor.text(odd.message)) for odd in source.diagnostics
+            Diagnostic(odd.line, odd.code, redactor.text(_uncut(odd))) for odd in source.diagnostics
         )
 
     @property
@@ -83,8 +83,9 @@ class RedactedReader(SessionReader):
         metadata = {**(header.metadata or {}), "redacted": dict(self.counts)}
         self._index.header = header.having(metadata=metadata)
 
-    def entry(self, entry_id: str) -> Entry:
-        return self._once(entry_id, super().entry(entry_id))
+    def entry(self, entry_id: str | int) -> Entry:
+        entry = super().entry(entry_id)
+        return self._once(entry.id, entry)
 
     def _records(self, places: list[Place]) -> Iterator[Record]:
         for record in super()._records(places):
@@ -174,6 +175,11 @@ def _is_opaque(name: str, value: str, block: Mapping[str, Any]) -> bool:
     if name == "data" and block.get("type") == "image":
         return _PICTURE.fullmatch(value) is not None
     return name in _SIGNATURES and _SIGNATURE.fullmatch(value) is not None
+
+
+def _uncut(odd: Diagnostic) -> str:
+    """What is odd, without the beginning of a line: half a key is no key to a redactor."""
+    return odd.message.partition(":")[0] if odd.code == "bad_line" else odd.message
 
 
 def _plain(line: bytes) -> Any:

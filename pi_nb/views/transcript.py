@@ -47,7 +47,10 @@ from .facts import moment
 from .paths import Anchors, End, Fork, reading_order
 
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*\n(.*?)(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.M | re.S)
+# All its tildes at once: else each fewer of them would be tried, and a long row takes for ever.
+_FENCE = re.compile(
+    r"^ {0,3}(`{3,}|~{3,}(?!~))[^\n`]*\n(.*?)(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.M | re.S
+)
 
 
 def transcript(session: SessionReader, anchors: Anchors) -> Iterator[str]:

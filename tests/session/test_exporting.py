@@ -269,3 +269,17 @@ async def test_a_copy_in_the_other_format_is_a_session(small: Session, tmp_path:
     with Session.open(tmp_path / "for-pi.jsonl", read_only=True) as copy:
         assert copy.format == "v3"
         assert copy.context().messages == small.context().messages
+
+
+@pytest.mark.parametrize("ending", ["md", "html"])
+def test_half_a_key_is_not_shown_in_what_is_said_of_a_bad_line(ending: str, tmp_path: Path) -> None:
+    header = '{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00Z"}'
+    key = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+    file = tmp_path / "s.jsonl"
+    file.write_text(f"{header}\nexport GITHUB_KEY_FOR_CI_RUNS={key}\n")
+
+    with Session.open(file, read_only=True) as session:
+        assert "ghp_16" in str(session.diagnostics[0])
+        session.export(tmp_path / f"o.{ending}", redact=True)
+
+    assert "ghp_16" not in (tmp_path / f"o.{ending}").read_text("utf-8")

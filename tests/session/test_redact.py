@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
 
 import pytest
@@ -82,6 +83,82 @@ def test_fields_with_secret_names_lose_their_values_in_any_form() -> None:
     done = redactor.data({"password": "short", "headers": {"Authorization": "x y"}, "tokens": "9"})
 
     assert done == {"password": "[key]", "headers": {"Authorization": "[key]"}, "tokens": "9"}
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["\x1b[31m", "\x1b[01;31m\x1b[K", "\x1b[m", "\\n", "\\t", "\\u001b[1m", "X%3D", "\\u0022"],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    "hidden",
+    ["ghp_16C7e42F292c6912E7710c838347Ae178B4a", "sk-proj-abcDEF0123456789", "/home/ada", "Zoe"],
+)
+def test_no_escape_before_a_word_hides_it(before: str, hidden: str) -> None:
+    text, counts = _redacted(f"{before}{hidden}\x1b[0m and ada", names=("Zoe",))
+
+    assert hidden not in text
+    assert "ada" not in text or hidden != "/home/ada"
+    assert sum(counts.values()) >= 1
+
+
+@pytest.mark.parametrize(
+    "written", ["ghp_\x1b[m\x1b[K16C7e42F292c6912E7710c838347Ae178B4a", "Zo\x1b[1me", "Zoo\be"]
+)
+def test_what_only_a_terminal_would_show_is_left_out_as_well(written: str) -> None:
+    text, counts = _redacted(f"a {written} b", names=("Zoe",))
+
+    assert text in ("a [key] b", "a [name] b")
+    assert sum(counts.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (r"{\"api_key\": \"abcd1234efgh\"}", r"{\"api_key\": \"[key]\"}"),
+        ("--password hunter2hunter -v", "--password [key] -v"),
+        ("my secret token=abc12345x", "my secret token=[key]"),
+        ("password=p4$$w0rd!x", "password=[key]"),
+        ("token%3Dabcd1234efgh", "token%3D[key]"),
+        ("Authorization: Basic dXNlcjpwYXNzd29yZA==", "Authorization: Basic [key]"),
+        ("the token abcdef123 of line 7", "the token abcdef123 of line 7"),
+    ],
+)
+def test_a_value_is_found_in_every_spelling_of_an_assignment(text: str, left: str) -> None:
+    assert _redacted(text)[0] == left
+
+
+def test_a_private_key_with_a_header_is_left_out_to_its_end() -> None:
+    body = "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0FF1CE\n\nMIIEsecretbody"
+
+    for kind in ("RSA PRIVATE KEY", "PGP PRIVATE KEY BLOCK"):
+        whole = f"-----BEGIN {kind}-----\n{body}\n-----END {kind}-----"
+        assert _redacted(f"a {whole} b")[0] == "a [key] b"
+
+
+def test_the_values_of_secret_fields_go_whatever_they_are_made_of() -> None:
+    redactor = Redactor(Redaction())
+    given = {"password": 1234, "api_keys": ["a", 5], "HF_TOKEN": "word", "secret": {"x": None}}
+
+    done = redactor.data({**given, "total_tokens": 9, "secret_ok": True})
+
+    hidden = {"password": "[key]", "api_keys": ["[key]", "[key]"], "HF_TOKEN": "[key]"}
+    assert done == {**hidden, "secret": {"x": None}, "total_tokens": 9, "secret_ok": True}
+
+
+@pytest.mark.parametrize("path", ["/mnt/c/Users/ada/x", "/c/Users/ada", "/var/home/ada/x"])
+def test_a_home_folder_that_lies_deeper_names_its_user_too(path: str) -> None:
+    assert "ada" not in _redacted(f"{path} by ada")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hostile", ["-eyJ", "://a:b", "password=", "-----BEGIN PRIVATE KEY-----"])
+def test_no_text_keeps_a_redaction_busy_for_long(hostile: str) -> None:
+    begun = time.monotonic()
+
+    _redacted(hostile * 20_000)
+
+    assert time.monotonic() - begun < 5
 
 
 def test_names_are_whole_words_in_any_case_and_any_composition() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -222,6 +223,16 @@ async def test_ids_that_no_link_can_hold_have_links_all_the_same(session: Sessio
     found = _page(session)
 
     assert {"row-1", "row-2", "entry-entry-1"} <= set(found.ids)
+
+
+async def test_a_long_row_of_marks_is_read_in_time_that_grows_with_it(session: Session) -> None:
+    await session.append_message(UserMessage(content="~" * 60_000, timestamp=1))
+
+    begun = time.monotonic()
+    shown = "".join(page(session))
+
+    assert "~" * 60_000 in shown
+    assert time.monotonic() - begun < 5
 
 
 async def test_a_tree_that_forks_at_every_entry_is_not_nested_without_end(
