@@ -19,6 +19,7 @@ from pi_nb.session.entries import Replacement
 from pi_nb.session.in_words import message_line
 from pi_nb.text import count, safe_line
 
+from .assemble import without_extras
 from .branch import Branch
 from .budget import Budget
 from .cut import is_legal, legal_cuts
@@ -150,6 +151,17 @@ class Plan:
     def tokens_after(self) -> tuple[int, int]:
         """From least to most what the next request will hold, about."""
         return predicted(self.branch, self.freed, summary=self.preparation is not None)
+
+    def tokens_with(self, summary: int) -> int:
+        """What the next request will hold with a summary of so many tokens, estimated."""
+        old = self.branch.weight(0, self.branch.start) if self.summarise else 0
+        return max(self.tokens_before - self.freed - old, 0) + summary
+
+    @property
+    def previous_summary(self) -> str | None:
+        """What an earlier summary said, without what is put around every summary."""
+        found = self.preparation.previous_summary if self.preparation else None
+        return without_extras(found) if found else None
 
     @property
     def grows(self) -> bool:
