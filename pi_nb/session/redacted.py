@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from pi_nb.result import PiError
+from pi_nb.text import safe_line
 
 from .entries import Entry
 from .index import Diagnostic, Place
@@ -94,7 +95,11 @@ class RedactedReader(SessionReader):
     def _once(self, key: str, stored: S) -> S:
         """Redact; what was read before is not counted again."""
         counts = self._redactor.counts.copy()
-        redacted = self._redacted(stored)
+        try:
+            redacted = self._redacted(stored)
+        except RecursionError:
+            # Not shown at all, rather than with something in it that was not looked at.
+            raise PiError("session", f"{safe_line(key, 40)}: nested too deeply") from None
         if key in self._counted:
             self._redactor.counts = counts
         self._counted.add(key)

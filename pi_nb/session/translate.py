@@ -80,10 +80,16 @@ class Translation:
         for item in items:
             if isinstance(item, AsItStands):
                 same = self._same(item)
-                yield from [same] if same is not None else self._take(item.read())
+                yield from [same] if same is not None else self._taken(item.read())
             else:
-                yield from self._take(item)
+                yield from self._taken(item)
         yield from self._finish()
+
+    def _taken(self, item: Stored) -> list[bytes]:
+        try:
+            return list(self._take(item))
+        except RecursionError:
+            raise _unfit(item, "its data is nested too deeply") from None
 
     def _take(self, item: Stored) -> Iterator[bytes]:
         raise NotImplementedError

@@ -283,3 +283,30 @@ def test_half_a_key_is_not_shown_in_what_is_said_of_a_bad_line(ending: str, tmp_
         session.export(tmp_path / f"o.{ending}", redact=True)
 
     assert "ghp_16" not in (tmp_path / f"o.{ending}").read_text("utf-8")
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_data_nested_too_deeply_to_be_copied_is_named_and_shown_around(
+    redact: bool, tmp_path: Path
+) -> None:
+    deep = "[" * 900 + '"/home/ada/x"' + "]" * 900
+    lines = [
+        '{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00Z"}',
+        '{"type":"message","id":"a","parentId":null,"message":{"role":"user","content":"hello"}}',
+        f'{{"type":"custom","id":"b","parentId":"a","customType":"x","data":{deep}}}',
+    ]
+    file = tmp_path / "s.jsonl"
+    file.write_text("".join(f"{line}\n" for line in lines))
+
+    with Session.open(file, read_only=True) as session:
+        forms: tuple[ExportFormat, ...] = ("v3", "v4")
+        for form in forms:
+            copy = tmp_path / f"{form}.jsonl"
+            with pytest.raises(PiError, match="deep"):
+                session.export(copy, format=form, redact=redact)
+            assert not copy.exists()
+        session.export(tmp_path / "o.html", redact=redact)
+
+    shown = (tmp_path / "o.html").read_text("utf-8")
+    assert "hello" in shown
+    assert not redact or "/home/" not in shown
