@@ -58,6 +58,8 @@ class Branch:
     """Entries of the branch that are never summarised away or left out; see `pins`."""
     number: Callable[[str], int] = lambda entry_id: 0
     """The place of an entry in its file, from 1; 0 where there is no file."""
+    is_own: Callable[[str], bool] = lambda entry_id: False
+    """Whether an entry is bookkeeping of ours, which stands in the tree of a v3 file."""
     _sums: array[int] = field(
         default_factory=lambda: array("q", [0]), init=False, repr=False, compare=False
     )
@@ -65,6 +67,8 @@ class Branch:
     _begins: CompactionEntry | Literal["not looked"] | None = field(
         default="not looked", init=False, repr=False, compare=False
     )
+    _start: int = field(default=-1, init=False, repr=False, compare=False)
+    _size: Estimate | None = field(default=None, init=False, repr=False, compare=False)
     _pinned: list[int] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
@@ -81,6 +85,7 @@ class Branch:
             estimator=estimator,
             pins=pinned(session, lane),
             number=session.number,
+            is_own=session.is_own,
         )
 
     @classmethod
@@ -107,6 +112,11 @@ class Branch:
     def size(self) -> Estimate:
         """What the next request holds, without the prompt and the tools where no provider
         measured them."""
+        if self._size is None:
+            self._size = self._measured()
+        return self._size
+
+    def _measured(self) -> Estimate:
         for place in range(len(self.items) - 1, self.believed_from - 1, -1):
             if reported := reported_by(self.items[place].message):
                 return measured(reported, self.weight(place + 1))
@@ -137,13 +147,16 @@ class Branch:
     @property
     def start(self) -> int:
         """The first item that a compaction may summarise: what follows the newest summary."""
-        return 1 if self.compaction is not None else 0
+        if self._start < 0:
+            self._start = 1 if self.compaction is not None else 0
+        return self._start
 
     def weight(self, first: int, last: int | None = None) -> int:
         """Tokens of the items from one place up to, not including, another or the end."""
-        total = len(self.items)
-        end = total if last is None else last
-        return self._sum(total - first) - self._sum(total - end)
+        total, sums = len(self.items), self._sums
+        if len(sums) <= total - first:
+            self._more(total - first)
+        return sums[total - first] - (0 if last is None else sums[total - last])
 
     def pinned_weight(self, first: int, last: int) -> int:
         """Tokens of the pinned items among those from one place up to another."""
@@ -164,11 +177,6 @@ class Branch:
             self._more(len(self._sums))
         count = bisect_left(self._sums, tokens, lo=1)
         return len(self.items) - count if count < len(self._sums) and count <= most else None
-
-    def _sum(self, count: int) -> int:
-        if len(self._sums) <= count:
-            self._more(count)
-        return self._sums[count]
 
     def _more(self, count: int) -> None:
         """Weigh on until the newest `count` items are weighed."""

@@ -18,9 +18,10 @@ from pi_nb.messages import (
     UserMessage,
 )
 
-from .branch import Branch
+from .branch import SILENT, Branch
 
 _STARTS = (UserMessage, CustomMessage, BashExecutionMessage, BranchSummaryMessage)
+_BEGINS = (*_STARTS, AssistantMessage)
 
 
 def starts_turn(message: AgentMessage) -> bool:
@@ -33,12 +34,13 @@ def is_legal(branch: Branch, place: int) -> bool:
 
     What a compaction kept in itself cannot be cut either: it has no entry of its own.
     """
-    if not branch.start <= place < len(branch.items):
+    start, items = branch.start, branch.items
+    if not start <= place < len(items):
         return False
-    item = branch.items[place]
-    if branch.start and item.entry_id == branch.items[0].entry_id:
+    entry_id, message = items[place]
+    if start and entry_id == items[0].entry_id:
         return False
-    return isinstance(item.message, (*_STARTS, AssistantMessage))
+    return isinstance(message, _BEGINS)
 
 
 def legal_cuts(branch: Branch) -> list[int]:
@@ -61,13 +63,13 @@ def find_cut_point(branch: Branch, keep_tokens: int) -> int | None:
     """
     total = len(branch.items)
     reached = branch.reaches(keep_tokens)
+    for place in range(branch.start if reached is None else reached, total):
+        if is_legal(branch, place):
+            return place
     if reached is None:
-        return next((i for i in range(branch.start, total) if is_legal(branch, i)), None)
-    newer = next((i for i in range(reached, total) if is_legal(branch, i)), None)
-    if newer is not None:
-        return newer
+        return None
     older = range(reached - 1, branch.start - 1, -1)
-    return next((i for i in older if is_legal(branch, i)), None)
+    return next((place for place in older if is_legal(branch, place)), None)
 
 
 def turn_start(branch: Branch, cut: int) -> int | None:
@@ -92,22 +94,8 @@ def first_kept(branch: Branch, cut: int) -> str:
     entry_id = branch.items[cut].entry_id
     visible = branch.items[cut - 1].entry_id if cut else None
     above = branch.above(entry_id)
-    while above is not None and above != visible and branch.type_of(above) in _SILENT:
-        entry_id, above = above, branch.above(above)
+    while above is not None and above != visible and branch.type_of(above) in SILENT:
+        # Our own bookkeeping in a file of pi's is no part of the conversation.
+        entry_id = entry_id if branch.is_own(above) else above
+        above = branch.above(above)
     return entry_id
-
-
-_SILENT = frozenset(
-    {
-        "model_change",
-        "thinking_level_change",
-        "active_tools_change",
-        "custom",
-        "label",
-        "session_info",
-        "usage",
-        "leaf",
-        "context_edit",
-    }
-)
-"""Types that show nothing of their own."""

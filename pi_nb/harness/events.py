@@ -81,9 +81,51 @@ class ToolsUpdate(Event):
     active: tuple[str, ...]
 
 
+class SessionCompact(Event):
+    """The branch was compacted: an entry, or edits alone, are written."""
+
+    type: Literal["session_compact"] = "session_compact"
+    entry_id: str | None
+    """The compaction; None for a plan that only edits."""
+    trigger: str = "manual"
+    """`manual`, `threshold`, `overflow`."""
+    written_by: str = ""
+    before: int = 0
+    """Tokens, as far as known."""
+    after: int = 0
+    """Tokens of the next request, estimated."""
+
+
+class AutoCompaction(Event):
+    """A decision about compacting by itself, and why."""
+
+    type: Literal["auto_compaction"] = "auto_compaction"
+    trigger: Literal["threshold", "overflow"]
+    decision: Literal["begins", "done", "off", "declined", "nothing", "failed", "stopped"]
+    """`begins`, then one of the others. `stopped`: it will not be tried again before the next
+    prompt."""
+    why: str
+    tokens: int
+    """Of the next request, as far as known."""
+    limit: int
+    """Tokens where the context is full."""
+
+
+class SummaryUpdate(Event):
+    """A piece of a summary's text arrived, while a context is compacted by itself."""
+
+    type: Literal["summary_update"] = "summary_update"
+    delta: str
+    piece: int = 1
+    pieces: int = 1
+    """A long history is read in so many pieces, each a request."""
+
+
 class SessionTree(Event):
     """The leaf moved. `leaf_id` None: to before the first entry."""
 
     type: Literal["session_tree"] = "session_tree"
     leaf_id: str | None
     previous: str | None
+    summary_entry_id: str | None = None
+    """The summary of the branch that was left, where one was written."""

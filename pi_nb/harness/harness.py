@@ -12,14 +12,13 @@ One operation at a time: `prompt`, `compact` and `navigate` fail with `busy` in 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from functools import reduce
 from operator import add
 from typing import Any, TypeVar
 
-from pi_nb.abort import Aborted, AbortSignal, unless_aborted
+from pi_nb.abort import AbortSignal
 from pi_nb.env.types import ExecutionEnv
 from pi_nb.loop.events import AgentEnd
 from pi_nb.loop.run import run_loop
@@ -30,36 +29,35 @@ from pi_nb.messages import (
     ImageContent,
     Usage,
     UserMessage,
-    text_of,
     user,
 )
 from pi_nb.models.retry import RetryPolicy
 from pi_nb.models.types import ChatModel, RequestOptions, ThinkingLevel
 from pi_nb.result import PiError
-from pi_nb.session.entries import MessageEntry
 from pi_nb.session.session import Session
 
 from .approval import Approval, Approve, Asker
+from .auto import AutoCompactor
 from .checkpoints import Checkpoints
+from .compacting import Compacting
+from .compaction_settings import CompactionSettings
+from .compactor import Compactor
 from .events import (
     AbortEvent,
-    RetryAttemptStart,
-    RetryFinished,
-    RetryScheduled,
-    SessionTree,
     Settled,
 )
-from .hooks import BeforeTree, Handler
+from .hooks import Handler
 from .host import Host, State, Subscriber, logged
 from .limits import Attempts, Limits
+from .navigating import Navigating
 from .operations import Recovered, recover
 from .queues import QueueMode, QueueName, Queues
 from .requests import SentRequest
+from .retrying import waits
 from .settings import Settings, by_name, known_level
 from .steps import Gate
 from .turn import (
     AbortResult,
-    NavigateResult,
     Phase,
     SystemPrompt,
     TurnResult,
@@ -73,7 +71,7 @@ ABORT_LIMIT = 2.0
 _inside: ContextVar[tuple[AgentHarness, ...]] = ContextVar("pi_nb_inside", default=())
 
 
-class AgentHarness(Settings):
+class AgentHarness(Compacting, Navigating, Settings):
     """A model, tools and a session, driven prompt by prompt.
 
     Everything but the constructor and `subscribe`/`on` belongs to one event loop.
@@ -99,6 +97,7 @@ class AgentHarness(Settings):
         asker: Asker | None = None,
         on_main: OnMain = no_main_thread,
         checkpoints: bool = False,
+        compaction: CompactionSettings | None = None,
     ) -> None:
         """
         Args:
@@ -109,6 +108,7 @@ class AgentHarness(Settings):
             asker: Who decides where `approve="ask"`; None denies.
             on_main: How tools reach the main thread.
             checkpoints: Keep copies of the files that tools write, for `navigate(files=True)`.
+            compaction: How a context that fills is compacted; None: by itself, as pi does.
 
         Raises:
             PiError: `invalid_argument`, two tools share a name.
@@ -133,8 +133,12 @@ class AgentHarness(Settings):
             on_main=on_main,
             limits=limits or Limits(),
         )
-        self.retry = retry
         self._host = Host(self._state, {"env": env, "session": session, "harness": self})
+        self._host.retry = retry
+        settings = CompactionSettings() if compaction is None else compaction
+        self._compactor = Compactor(self._state, self._host, settings)
+        self._auto = AutoCompactor(self._state, self._compactor)
+        self._host.before_turn = self._auto.before_turn
         if checkpoints and env is not None:
             self._host.checkpoints = Checkpoints(session, env)
         session.missing = tuple(name for name in active or () if name not in named)
@@ -206,45 +210,10 @@ class AgentHarness(Settings):
         """The last requests as they were sent, the newest last."""
         return tuple(self._host.requests)
 
-    async def navigate(self, entry_id: str, *, files: bool = False) -> NavigateResult:
-        """Move the leaf to an entry, or to before a user message, whose text comes back.
-
-        Moving to the present leaf does nothing.
-
-        Args:
-            files: Make the files what they were there, as far as `checkpoints` kept copies;
-                else they stay as they are, and the result names those that changed since.
-
-        Raises:
-            PiError: `busy`; `invalid_argument`, there is no such entry; `hook`.
-        """
-        if files and self._host.checkpoints is None:
-            raise PiError("invalid_argument", "files=True needs a harness with checkpoints=True.")
-        return await self._operation("branch_summary", self._navigate(entry_id, files))
-
-    async def move(self, leaf_id: str | None) -> NavigateResult:
-        """Put the leaf at exactly this entry, or at None: before the first one.
-
-        Raises:
-            PiError: as `navigate`.
-        """
-        if leaf_id is not None:
-            self.session.entry(leaf_id)
-        return await self._operation("branch_summary", self._move(leaf_id, leaf_id))
-
     async def run_settings(self) -> dict[str, Any]:
         """What an answer depends on besides the conversation: model, thinking level, tools,
         and a digest of the system prompt."""
         return await self._host.settings()
-
-    async def compact(self, instructions: str | None = None) -> None:
-        """Replace the older part of the branch by a summary.
-
-        Raises:
-            PiError: `busy`; else `compaction`: this version cannot compact yet.
-        """
-        self._check_idle()
-        raise PiError("compaction", "Compaction is not part of this version yet.")
 
     async def abort(self, reason: str = "aborted by user") -> AbortResult:
         """Stop what runs, drop what waits to steer or follow, and wait until it is settled.
@@ -369,8 +338,16 @@ class AgentHarness(Settings):
             await self._state.tell(self._state.queues.update())
         extra: Sequence[AgentMessage] = await self._host.begin(message, cell)
         model = self._state.model.model
-        end = await run_loop(self._host, [*waiting, message, *extra], self._state.signal)
+        prompts = [*waiting, message, *extra]
+        self._auto.begin()
+        self._state.incoming = prompts
+        end = await run_loop(self._host, prompts, self._state.signal)
         messages, reason = await self._retried(end)
+        if await self._auto.overflowed(messages):
+            end = await run_loop(self._host, [], self._state.signal)
+            again, reason = await self._retried(end)
+            messages += again
+        await self._auto.after_run(reason)
         answers = [m for m in messages if isinstance(m, AssistantMessage)]
         return TurnResult(
             message=answers[-1],
@@ -380,6 +357,8 @@ class AgentHarness(Settings):
             leaf_id=self.leaf,
             model=model,
             aborted=self._dropped,
+            compactions=tuple(self._auto.made),
+            advice=self._auto.advice(answers[-1]),
         )
 
     async def _retried(self, end: AgentEnd) -> tuple[tuple[AgentMessage, ...], str]:
@@ -388,58 +367,13 @@ class AgentHarness(Settings):
         The failed answers stay in the log and out of later requests. Calls that ran are not
         run again: the request is made from where the branch is.
         """
-        state, attempts, messages = self._state, Attempts(self.retry), end.messages
-        while (delay := attempts.delay(end.messages)) is not None and not state.signal.aborted:
-            attempts.number += 1
-            number, said = attempts.number, end.messages[-1]
-            words = said.error_message or "" if isinstance(said, AssistantMessage) else ""
-            state.phase = "retry"
-            await state.tell(RetryScheduled(attempt=number, delay=delay, error_message=words))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    await state.signal.wait()
-            state.phase = "turn"
-            await state.tell(RetryAttemptStart(attempt=number))
+        state, messages = self._state, end.messages
+        attempts = Attempts(self.retry, messages)
+        async for _ in waits(state, attempts):
             end = await run_loop(self._host, [], state.signal)
+            attempts.newest = end.messages
             messages += end.messages
-        if attempts.number > 1:
-            good = end.reason not in ("error", "aborted")
-            await state.tell(RetryFinished(attempt=attempts.number, success=good))
         return messages, end.reason
-
-    async def _navigate(self, entry_id: str, files: bool) -> NavigateResult:
-        entry = self.session.entry(entry_id)
-        if entry.id == self.leaf:
-            return NavigateResult()
-        if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage):
-            text = text_of(entry.message.content)
-            above = self.session.anchor(entry.parent_id)
-            return await self._move(above, entry.id, text, files=files)
-        return await self._move(entry.id, entry.id, files=files)
-
-    async def _move(
-        self,
-        leaf: str | None,
-        target_id: str | None,
-        text: str | None = None,
-        *,
-        files: bool = False,
-    ) -> NavigateResult:
-        before = self.leaf
-        asked = self._state.hooks.cancels_tree(BeforeTree(target_id, before))
-        try:
-            cancelled = await unless_aborted(asked, self._state.signal)
-        except Aborted:
-            cancelled = True
-        if cancelled or self._state.signal.aborted:
-            return NavigateResult(cancelled=True)
-        if leaf != before:
-            intent = {"kind": "navigation", "targetId": target_id, "summarize": False}
-            await self._host.journal.begin(intent)
-            await self.session.move(leaf, lane=self.lane)
-            await self._state.tell(SessionTree(leaf_id=leaf, previous=before))
-        changed, failures = await self._host.moved(before, leaf, files)
-        return NavigateResult(editor_text=text, files=changed, failures=failures)
 
 
 def _left_behind(task: asyncio.Task[Any]) -> None:

@@ -6,7 +6,8 @@
     before_provider_payload(PayloadHook)  -> dict | None           the body that is sent
     tool_call(ToolCallHook)               -> Blocked | None        block a call
     tool_result(ToolResultHook)           -> ResultPatch | None    change a result
-    session_before_tree(BeforeTree)       -> {"cancel": True} | None
+    session_before_compact(BeforeCompact) -> {"cancel": True} | {"summary": text} | None
+    session_before_tree(BeforeTree)       -> {"cancel": True} | {"summary": text} | None
 
 A hook is a plain or an async function. A tool hook that raises fails its call; any other
 that raises fails the operation with code `hook`. An answer of another kind counts as raised:
@@ -20,6 +21,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
+from pi_nb.compaction.plan import Plan
 from pi_nb.loop.calls import Blocked
 from pi_nb.loop.types import ToolResult
 from pi_nb.messages import AgentMessage, CustomMessage, ToolCall, UserBlock, UserMessage
@@ -34,6 +36,7 @@ HookName = Literal[
     "before_provider_payload",
     "tool_call",
     "tool_result",
+    "session_before_compact",
     "session_before_tree",
 ]
 HOOKS: tuple[str, ...] = get_args(HookName)
@@ -118,6 +121,24 @@ class BeforeTree:
     leaf_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class BeforeCompact:
+    """A plan is about to be summarised."""
+
+    plan: Plan
+    trigger: str
+    """`manual`, `threshold`, `overflow`."""
+    instructions: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the hooks before a summary said together."""
+
+    cancel: bool = False
+    summary: str | None = None
+
+
 Handler = Callable[[Any], Any]
 
 
@@ -198,12 +219,24 @@ class Hooks:
                 payload = changed
         return payload
 
-    async def cancels_tree(self, event: BeforeTree) -> bool:
-        """Whether a handler cancels the move."""
-        async for answer in self._checked("session_before_tree", event, dict):
+    async def before_summary(self, event: BeforeTree | BeforeCompact) -> Said:
+        """The first handler that cancels ends it; of the summaries given the last one holds.
+
+        Raises:
+            PiError: `hook`, a handler raised, or gave a summary that is no text.
+        """
+        summary: str | None = None
+        name: HookName = (
+            "session_before_tree" if isinstance(event, BeforeTree) else "session_before_compact"
+        )
+        async for answer in self._checked(name, event, dict):
             if answer.get("cancel"):
-                return True
-        return False
+                return Said(cancel=True)
+            given = answer.get("summary", summary)
+            if given is not None and (not isinstance(given, str) or not given.strip()):
+                raise PiError("hook", f"A {name} hook failed: its summary is no text")
+            summary = given
+        return Said(summary=summary)
 
     async def _checked(
         self,

@@ -6,14 +6,15 @@ the operations and the setters, is `harness`.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pi_nb.abort import Aborted, AbortSignal, unless_aborted
 from pi_nb.env.types import ExecutionEnv
@@ -29,7 +30,8 @@ from pi_nb.messages import (
     convert_to_llm,
     text_of,
 )
-from pi_nb.models.pairing import pair
+from pi_nb.models.pairing import Change, pair
+from pi_nb.models.retry import RetryPolicy
 from pi_nb.models.types import ChatModel, Model, Request, RequestOptions, ThinkingLevel
 from pi_nb.result import PiError
 from pi_nb.session.entries import MessageEntry
@@ -49,6 +51,8 @@ from .steps import Gate
 from .turn import Phase, PromptContext, SystemPrompt, written
 
 log = logging.getLogger("pi_nb")
+
+T = TypeVar("T")
 
 Subscriber = Callable[[Event], Any]
 
@@ -86,6 +90,12 @@ class State:
     """The system prompt of the first turn, where such a hook was shown it already."""
     gate: Gate | None = None
     """Where a stepped run waits before each action; None: nothing waits."""
+    last_prompt: str = ""
+    """The system prompt of the last turn."""
+    incoming: Sequence[AgentMessage] = ()
+    """Messages that the turn that begins puts in, and that are not on disk yet."""
+    late: set[asyncio.Future[Any]] = field(default_factory=set)
+    """Subscribers that take their time over a piece of a text."""
     taken: list[UserMessage] = field(default_factory=list)
     """Messages that the run took out of the queues and that are not on disk yet."""
 
@@ -102,6 +112,15 @@ class State:
                 answer = subscriber(event)
                 if inspect.isawaitable(answer):
                     await answer
+
+    def tell_soon(self, event: Event) -> None:
+        """Tell those subscribers that answer at once; for what arrives piece by piece."""
+        for subscriber in tuple(self.subscribers):
+            with logged(f"a subscriber to {event.type}"):
+                answer = subscriber(event)
+                if inspect.iscoroutine(answer):
+                    self.late.add(task := asyncio.ensure_future(answer))
+                    task.add_done_callback(self.late.discard)
 
     def prompt_context(self) -> PromptContext:
         return PromptContext(
@@ -123,6 +142,9 @@ class Host:
         self.journal = Journal(state.session, state.lane)
         self.requests: deque[SentRequest] = deque(maxlen=KEPT)
         self.checkpoints: Checkpoints | None = None
+        self.retry: RetryPolicy | None = None
+        self.before_turn: Callable[[Turn], Awaitable[None]] | None = None
+        """Makes room for the request of a turn."""
         self._refused: PiError | None = None
 
     async def begin(
@@ -213,21 +235,23 @@ class Host:
             state.gate.after(event, entry)
         if isinstance(event, TurnEnd):
             await state.tell(SavePoint(had_pending=await state.pending.flush()))
-            refused, self._refused = self._refused, None
-            if refused is not None:
-                raise refused
+            self.unless_refused(None)
 
     async def turn(self) -> Turn:
         """The settings of the turn that begins. They stay as they are until its end."""
         state = self._state
         tools = (state.tools[name] for name in state.active)
-        return Turn(
+        turn = Turn(
             model=state.model,
             system_prompt=await self._system_prompt(),
             tools=tuple(tools if state.gate is None else map(state.gate.stepped, tools)),
             options=state.options.having(thinking_level=state.thinking_level),
             mode=state.mode,
         )
+        if self.before_turn is not None:
+            await self.before_turn(turn)
+        state.incoming = ()
+        return turn
 
     async def _system_prompt(self) -> str:
         state = self._state
@@ -271,15 +295,22 @@ class Host:
         model = turn.model.model
         request = await state.hooks.request(request, model)
         if state.hooks.any("before_provider_payload"):
-            shown = request.options.having(on_payload=partial(self._payload, model))
+            shown = request.options.having(on_payload=partial(self.payload, model))
             request = request.having(options=shown)
-        before = self.requests[-1] if self.requests else None
-        self.requests.append(SentRequest.after(before, request, turn.model.model, paired.changes))
-        if state.gate is not None:
-            state.gate.sent(self.requests[-1])
+        self.note(request, model, paired.changes)
         return request
 
-    async def _payload(self, model: Model, payload: dict[str, Any]) -> dict[str, Any]:
+    def note(
+        self, request: Request, model: Model, changes: tuple[Change, ...], purpose: str = "turn"
+    ) -> None:
+        """A request is about to be sent: keep it beside the one before it of its kind."""
+        before = next((sent for sent in reversed(self.requests) if sent.purpose == purpose), None)
+        sent = SentRequest.after(before, request, model, changes, purpose)
+        self.requests.append(sent)
+        if self._state.gate is not None:
+            self._state.gate.sent(sent)
+
+    async def payload(self, model: Model, payload: dict[str, Any]) -> dict[str, Any]:
         """Ask the hooks about a body. A stream does not raise, so what one of them raised
         waits for the end of the turn."""
         try:
@@ -287,6 +318,17 @@ class Host:
         except PiError as error:
             self._refused = error
             raise
+
+    def unless_refused(self, said: T) -> T:
+        """The answer, unless a hook refused its request.
+
+        Raises:
+            PiError: `hook`.
+        """
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            raise refused
+        return said
 
     def over_budget(self) -> bool:
         """Whether a limit ends the run between two turns."""

@@ -79,8 +79,10 @@ def reached(limits: Limits, run: Spent, session: Spent) -> str | None:
 class Attempts:
     """How often the same request was tried in a row."""
 
-    def __init__(self, policy: RetryPolicy | None) -> None:
+    def __init__(self, policy: RetryPolicy | None, newest: tuple[AgentMessage, ...] = ()) -> None:
         self._policy = policy
+        self.newest = newest
+        """What the last attempt added, the answer last."""
         self.number = 1
 
     def delay(self, messages: tuple[AgentMessage, ...]) -> float | None:

@@ -33,6 +33,8 @@ class SentRequest:
     serve, if system prompt and tools are the same as well."""
     differs: tuple[str, ...] = ()
     """What besides the messages differs from the request before it."""
+    purpose: str = "turn"
+    """`turn`, or what was to be summarised: `compaction`, `branch_summary`."""
 
     @classmethod
     def after(
@@ -41,10 +43,11 @@ class SentRequest:
         request: Request,
         model: Model,
         changes: tuple[Change, ...],
+        purpose: str = "turn",
     ) -> SentRequest:
         """The request beside the one before it."""
         if before is None:
-            return cls(request, model, changes)
+            return cls(request, model, changes, purpose=purpose)
         named = {
             "model": before.model == model,
             "system prompt": before.request.system_prompt == request.system_prompt,
@@ -53,7 +56,7 @@ class SentRequest:
         }
         differs = tuple(name for name, equal in named.items() if not equal)
         same = common(before.request.messages, request.messages)
-        return cls(request, model, changes, same, differs)
+        return cls(request, model, changes, same, differs, purpose)
 
     @property
     def size(self) -> Estimate:
@@ -65,6 +68,7 @@ class SentRequest:
         return {
             "model": self.model.to_wire(),
             "request": self.request.to_wire(),
+            "purpose": self.purpose,
             "same": self.same,
             "differs": list(self.differs),
             "changes": [
@@ -76,6 +80,7 @@ class SentRequest:
     def _rows(self) -> list[tuple[str, str]]:
         messages = self.request.messages
         rows = [
+            ("for", self.purpose.replace("_", " ")),
             ("model", str(self.model)),
             ("system prompt", count(len(self.request.system_prompt), "character")),
             ("tools", ", ".join(tool.name for tool in self.request.tools) or "none"),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pi_nb.env.types import ExecutionEnv
 from pi_nb.loop.types import AgentTool
 from pi_nb.messages import AgentMessage
+from pi_nb.models.retry import RetryPolicy
 from pi_nb.models.types import THINKING_LEVELS, ChatModel, ThinkingLevel
 from pi_nb.result import PiError
 from pi_nb.session.session import Session
@@ -31,6 +32,15 @@ class Settings:
     @property
     def phase(self) -> Phase:
         return self._state.phase
+
+    @property
+    def retry(self) -> RetryPolicy | None:
+        """How often a request that failed is made again; None: never."""
+        return self._host.retry
+
+    @retry.setter
+    def retry(self, policy: RetryPolicy | None) -> None:
+        self._host.retry = policy
 
     @property
     def session(self) -> Session:

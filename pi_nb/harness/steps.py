@@ -153,6 +153,12 @@ class Gate:
         """It is on its way; its step ends with the answer."""
         self._sent = request
 
+    def answered(self, message: AssistantMessage) -> None:
+        """An answer came that is no message of the conversation: a summary."""
+        if self._sent is not None:
+            sent, self._sent = self._sent, None
+            self._add(Action("request", f"to {sent.model}"), sent, message)
+
     def stepped(self, tool: AgentTool) -> AgentTool:
         """The tool, whose calls wait here before they run."""
 

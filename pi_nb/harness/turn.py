@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from pi_nb.html import element, inert, safe_markdown
+from pi_nb.html import details, element, inert, safe_markdown
 from pi_nb.messages import AgentMessage, AssistantMessage, Usage
 from pi_nb.models.types import Model, ThinkingLevel
 from pi_nb.result import PiError
+from pi_nb.session.entries import CompactionEntry
 from pi_nb.session.session import Session
-from pi_nb.text import one_line
+from pi_nb.text import count, one_line
 
 Phase = Literal["idle", "turn", "compaction", "branch_summary", "retry"]
 
@@ -49,6 +50,74 @@ class NavigateResult:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class CompactResult:
+    """What a compaction came to."""
+
+    entry: CompactionEntry | None
+    """What was written; None for a plan that only edits."""
+    trigger: str = "manual"
+    """`manual`, `threshold`, `overflow`."""
+    written_by: str = ""
+    edits: int = 0
+    """Entries that were left out or shown otherwise."""
+    before: int = 0
+    """Tokens of the next request without it, as far as known."""
+    after: int = 0
+    """Tokens of the next request, estimated."""
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def summary(self) -> str:
+        return self.entry.summary if self.entry else ""
+
+    @property
+    def first_kept_entry_id(self) -> str | None:
+        return self.entry.first_kept_entry_id if self.entry else None
+
+    @property
+    def grew(self) -> bool:
+        """Whether the next request is not smaller than it would have been."""
+        return self.after >= self.before
+
+    def __repr__(self) -> str:
+        what = []
+        if self.entry is not None:
+            what.append(f"summary by {self.written_by}")
+        if self.edits:
+            what.append(count(self.edits, "edit"))
+        note = " (not smaller)" if self.grew else ""
+        size = f"≈{self.before:,} → ≈{self.after:,} tokens{note}"
+        return f"Compacted, {self.trigger}: {size}; {', '.join(what) or 'nothing'}"
+
+    def _repr_html_(self) -> str:
+        parts = [str(element("p", repr(self)))]
+        if self.summary:
+            parts.append(str(details("summary", element("pre", self.summary))))
+        return "".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class UndoResult:
+    """What was taken back. The log keeps all of it, as a branch."""
+
+    what: str
+    """`compaction` or `edit`."""
+    entry_ids: tuple[str, ...]
+    left_behind: int
+    """Messages that had followed and now stand on the other branch."""
+    leaf_id: str | None
+
+    def __str__(self) -> str:
+        what = f"The {self.what} was taken back"
+        if not self.left_behind:
+            return f"{what}."
+        behind = count(self.left_behind, "message")
+        return f"{what}; {behind} that followed it stay on the branch that was left."
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class TurnResult:
     """What one prompt came to: the last answer, and everything the run added."""
 
@@ -62,6 +131,10 @@ class TurnResult:
     """The entry where the run ended."""
     model: Model
     aborted: AbortResult | None = None
+    compactions: tuple[CompactResult, ...] = ()
+    """What was compacted by itself on the way."""
+    advice: str = ""
+    """What would help, where it ended badly."""
 
     @property
     def text(self) -> str:
@@ -95,7 +168,8 @@ class TurnResult:
             return "Stopped at a limit; the next prompt goes on from here."
         match self.message.stop_reason:
             case "error":
-                return f"Error: {self.message.error_message or 'the model gave no reason'}"
+                why = self.message.error_message or "the model gave no reason"
+                return f"Error: {why}{f' ({self.advice})' if self.advice else ''}"
             case "aborted":
                 return "Aborted."
             case "length":

@@ -152,7 +152,7 @@ async def _ask(host: LoopHost, turn: Turn, signal: AbortSignal) -> AssistantMess
     if request is None or signal.aborted:
         fold.apply(End(reason="aborted", error_message=signal.reason))
     else:
-        async with aclosing(_bounded(turn.model, request, signal)) as stream:
+        async with aclosing(bounded(turn.model, request, signal)) as stream:
             async for event in stream:
                 fold.apply(event)
                 if isinstance(event, UsageUpdate | End):
@@ -169,7 +169,7 @@ async def _ask(host: LoopHost, turn: Turn, signal: AbortSignal) -> AssistantMess
     return message
 
 
-async def _bounded(
+async def bounded(
     model: ChatModel, request: Request, signal: AbortSignal
 ) -> AsyncGenerator[StreamEvent, None]:
     """The model's stream, held to its contract: one `End`, no exception, a bounded abort."""

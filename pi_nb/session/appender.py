@@ -78,6 +78,11 @@ class SessionAppender(SessionReader):
     def read_only(self) -> bool:
         return self._read_only
 
+    def new_id(self) -> str:
+        """An id that no entry has, in the form of the session's format."""
+        with self._mutex:
+            return self._codec.new_id(self._index)
+
     async def append(self, body: E, lane: str | None = "main") -> E:
         """Add an entry after the lane's leaf and make it the leaf; returns it as written.
 
@@ -189,13 +194,21 @@ class SessionAppender(SessionReader):
         show it.
         """
         self._known(target_id)
-        if content is not None and self._codec.one_lane and not self._editable(target_id):
-            text = "pi shows no other content for a command or a summary; leave it out instead"
-            raise PiError("invalid_argument", text)
+        if content is not None:
+            self.check_replaceable(target_id)
         replacement = None if content is None else Replacement(content=content)
         return await self.append(
             ContextEditEntry(target_id=target_id, replacement=replacement), lane
         )
+
+    def check_replaceable(self, target_id: str) -> None:
+        """Raises:
+        PiError: `invalid_argument`, the session's format cannot show other content for it.
+        """
+        self._known(target_id)
+        if self._codec.one_lane and not self._editable(target_id):
+            text = "pi shows no other content for a command or a summary; leave it out instead"
+            raise PiError("invalid_argument", text)
 
     async def move(self, leaf_id: str | None, lane: str = "main") -> None:
         """Set a lane's leaf; the next entry follows it. To where it is: writes nothing."""

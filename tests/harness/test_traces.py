@@ -1,8 +1,6 @@
 """The harness against runs of the original: events, entries, requests and results in order.
 
 `tests/vectors/harness_traces.json` holds the runs; rules 21 to 29 say how they were taken.
-Cases that compact or summarise are left to the issue that brings compaction, chosen by what
-their `calls` hold.
 """
 
 from __future__ import annotations
@@ -14,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from pi_nb.harness.compaction_settings import CompactionSettings
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.harness.hooks import ResultPatch, StartPatch
 from pi_nb.harness.steps import SteppedRun
-from pi_nb.harness.turn import NavigateResult, TurnResult
+from pi_nb.harness.turn import CompactResult, NavigateResult, TurnResult
 from pi_nb.loop.calls import Blocked
 from pi_nb.loop.events import Event
 from pi_nb.loop.types import AgentTool, ToolContext, ToolResult, answer
@@ -40,12 +39,23 @@ from pi_nb.session.session import Session
 pytestmark = pytest.mark.anyio
 
 
-def _compacts(case: dict[str, Any]) -> bool:
-    return any(call["op"] == "compact" or "summarize" in call for call in case["calls"])
-
-
 VECTORS = Path(__file__).parent.parent / "vectors" / "harness_traces.json"
-CASES = [case for case in json.loads(VECTORS.read_text("utf-8")) if not _compacts(case)]
+
+
+def _expanded(value: Any) -> Any:
+    """`<<x*40000>>` stands for 40,000 times `x`."""
+    if isinstance(value, str):
+        return re.sub(r"<<(.)\*(\d+)>>", lambda m: m[1] * int(m[2]), value)
+    if isinstance(value, list):
+        return [_expanded(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _expanded(item) for key, item in value.items()}
+    return value
+
+
+CASES = _expanded(json.loads(VECTORS.read_text("utf-8")))
+# Rule 21: the summaries of the traces are short, and the original weighs characters.
+SETTINGS = {"check_shape": False, "estimator": "pi"}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +92,7 @@ class Trace:
     ) -> None:
         self.case = case
         self.stepped = stepped
-        self.script = Script(_expanded(case["responses"]))
+        self.script = Script(case["responses"])
         self.models = {
             name: ScriptedModel(self.script, id=name, provider="faux", context_window=200_000)
             for name in ("faux-a", "faux-b")
@@ -93,6 +103,7 @@ class Trace:
             session=self.session,
             tools=[_tool(tool) for tool in case.get("tools", [])],
             system_prompt="SYS",
+            compaction=CompactionSettings(**SETTINGS),
         )
         self.events: list[dict[str, Any]] = []
         self.results: list[dict[str, Any]] = []
@@ -106,8 +117,12 @@ class Trace:
     async def run(self) -> None:
         for call in self.case["calls"]:
             try:
-                self.results.append(_result(await self._call(call)))
+                row = _result(await self._call(call))
+                if "first_kept" in row:
+                    row["first_kept"] = self._place(row["first_kept"])
+                self.results.append(row)
             except PiError as error:
+                print(f"{call['op']}: {error}")  # shown where the case fails
                 self.results.append({"error": error.code})
 
     async def _call(self, call: dict[str, Any]) -> Any:
@@ -118,7 +133,11 @@ class Trace:
                 return await self.harness.prompt(call["text"])
             case "navigate":
                 target = self._lines()[call["target"]]
-                return await self.harness.navigate(target.id)
+                return await self.harness.navigate(
+                    target.id, summarize=call.get("summarize", False)
+                )
+            case "compact":
+                return await self.harness.compact(call.get("instructions"))
             case "steer" | "follow_up" | "next_turn":
                 return await getattr(self.harness, call["op"])(call["text"])
             case "set_model":
@@ -153,7 +172,7 @@ class Trace:
                     harness.on(name, lambda _, p=patch: p)
                 case "context":
                     harness.on(name, lambda e, n=spec["keep_last"]: e.messages[-n:])
-                case "session_before_tree":
+                case "session_before_tree" | "session_before_compact":
                     harness.on(name, lambda _, s=spec: s)
                 case other:
                     raise AssertionError(f"this test does not know the hook {other}")
@@ -223,7 +242,12 @@ class Trace:
                 )
                 leaf = line.leaf_id
             else:
-                rows.append(_entry_row(line, self._place(line.parent_id)))
+                row = _entry_row(line, self._place(line.parent_id))
+                if line.type == "compaction":
+                    row["first_kept"] = self._place(line.first_kept_entry_id)
+                elif line.type == "branch_summary":
+                    row["from"] = self._place(line.from_id)
+                rows.append(row)
                 leaf = line.id
         return rows
 
@@ -237,20 +261,26 @@ class Trace:
 
     def requests(self) -> list[dict[str, Any]]:
         """What was asked before pairing, with the settings that the model was sent."""
-        sent = {name: iter(model.requests) for name, model in self.models.items()}
-        rows = []
-        for asked in self.asked:
-            request = next(sent[asked["model"]])
+        asked = iter(self.asked)
+        rows: list[dict[str, Any]] = []
+        for sent in self.harness.requests:
+            if sent.purpose != "turn":
+                rows.append({"model": sent.model.id, "purpose": "summary"})
+                continue
+            question = next(asked)
+            assert question["model"] == sent.model.id
             rows.append(
                 {
-                    "model": asked["model"],
+                    "model": sent.model.id,
                     "purpose": "turn",
-                    "system_prompt": request.system_prompt,
-                    "tools": [tool.name for tool in request.tools],
-                    "messages": asked["messages"],
+                    "system_prompt": sent.request.system_prompt,
+                    "tools": [tool.name for tool in sent.request.tools],
+                    "messages": question["messages"],
                 }
             )
-        assert [list(left) for left in sent.values()] == [[], []], "a request without the hook"
+        assert not list(asked), "the hook was asked about what was not sent"
+        received = sum(len(model.requests) for model in self.models.values())
+        assert received == len(rows)
         return rows
 
 
@@ -313,6 +343,8 @@ def _result(value: Any) -> dict[str, Any]:
         if value.aborted:
             row["abort"] = {"steer": value.aborted.steer, "follow_up": value.aborted.follow_up}
         return row
+    if isinstance(value, CompactResult):
+        return {"first_kept": value.first_kept_entry_id, "has_summary": bool(value.summary)}
     if isinstance(value, NavigateResult):
         return {
             "cancelled": value.cancelled,
@@ -362,14 +394,3 @@ def _unworded(expected: Any, actual: Any) -> Any:
             for key, value in expected.items()
         }
     return expected
-
-
-def _expanded(value: Any) -> Any:
-    """`<<x*40000>>` stands for 40,000 times `x`."""
-    if isinstance(value, str):
-        return re.sub(r"<<(.)\*(\d+)>>", lambda m: m[1] * int(m[2]), value)
-    if isinstance(value, list):
-        return [_expanded(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _expanded(item) for key, item in value.items()}
-    return value

@@ -1,0 +1,279 @@
+"""A context that fills is compacted by itself: looked at before every request, and where a
+provider says that it was too much.
+
+    threshold   before a turn's request, and after a run     size > window - reserve
+    overflow    a request failed as too long: compact once, ask once more
+
+Every decision is told with its reason (`AutoCompaction`). A compaction that does not help is
+not tried again before the next prompt: it would only be paid for again (C-09).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pi_nb.abort import Aborted, unless_aborted
+from pi_nb.compaction.plan import NothingToCompact, Plan
+from pi_nb.compaction.proposal import Proposal
+from pi_nb.compaction.shorten import shortened
+from pi_nb.loop.run import Turn
+from pi_nb.messages import AgentMessage, AssistantMessage
+from pi_nb.models.retry import failure_of
+from pi_nb.result import PiError
+from pi_nb.text import safe_line
+from pi_nb.tokens import Estimate
+
+from .compactor import Compactor, Wish
+from .events import AutoCompaction, SummaryUpdate
+from .host import State
+from .turn import CompactResult
+
+Trigger = Literal["threshold", "overflow"]
+_Tell = Callable[..., Awaitable[None]]
+ROOM = 1_000
+"""Tokens left for a summary where the kept messages would else fill the window again."""
+HELPS = 0.9
+"""A compaction that leaves more than this of what was there has not helped."""
+EMPTY_AT = 0.99
+"""A cut-off answer without a token to a prompt of this share of the window: the server cut
+the prompt in silence (C-41)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fill:
+    """How full the context is before a request."""
+
+    size: Estimate
+    incoming: int
+    fixed: int
+    window: int
+    limit: int
+
+    @property
+    def tokens(self) -> int:
+        return self.size.tokens + self.incoming
+
+    @property
+    def over(self) -> bool:
+        return self.tokens > self.limit
+
+
+class AutoCompactor:
+    """Makes room on one lane. Belongs to the event loop of its harness."""
+
+    def __init__(self, state: State, compactor: Compactor) -> None:
+        self._state = state
+        self._compactor = compactor
+        self._given_up = ""
+        self._reading = (1, 1)
+        self.made: list[CompactResult] = []
+        """What was compacted since the prompt."""
+
+    def begin(self) -> None:
+        """A new prompt: what did not help before may help now."""
+        self._given_up, self.made = "", []
+
+    # --- threshold ----------------------------------------------------------------------
+
+    async def before_turn(self, turn: Turn) -> None:
+        """Make room for the request of a turn, if it needs some.
+
+        Raises:
+            PiError: `compaction`, the request is larger than the window whatever is done; what
+                does not get smaller is named. `session`.
+        """
+        if self._state.signal.aborted:
+            return
+        fill = self._fill(turn)
+        if not fill.over:
+            return
+        await self._make_room(fill, "threshold")
+        fill = self._fill(turn)
+        on = self._compactor.settings.auto != "off" and not self._declined
+        if on and fill.tokens > fill.window and not self._state.signal.aborted:
+            raise PiError("compaction", self._stuck(fill))
+
+    async def after_run(self, reason: str) -> None:
+        """Make room after a run that ended well, so that the next prompt need not wait."""
+        if reason not in ("done", "terminated") or self._state.signal.aborted:
+            return
+        fill = self._fill(None)
+        if fill.over:
+            await self._make_room(fill, "threshold")
+
+    # --- overflow -----------------------------------------------------------------------
+
+    async def overflowed(self, messages: tuple[AgentMessage, ...]) -> bool:
+        """Whether to ask once more, after a run that ended with these: its request was too long
+        for the provider, and there is less of it now."""
+        state = self._state
+        answers = [said for said in messages if isinstance(said, AssistantMessage)]
+        if not answers or state.signal.aborted or not self._too_long(answers[-1]):
+            return False
+        if self._given_up:
+            return False
+        return await self._make_room(self._fill(None), "overflow")
+
+    def _too_long(self, said: AssistantMessage) -> bool:
+        if said.stop_reason == "error":
+            return failure_of(said).kind == "overflow"
+        window = self._state.model.model.context_window
+        sent = said.usage.input + said.usage.cache_read + said.usage.cache_write
+        cut = said.stop_reason == "length" and not said.usage.output and not said.content
+        return cut and sent >= window * EMPTY_AT
+
+    def advice(self, said: AssistantMessage) -> str:
+        """What would help after an answer that says the context is too long; empty: nothing."""
+        if not self._too_long(said):
+            return ""
+        if self._compactor.settings.auto == "off":
+            return "automatic compaction is off; `%compact` makes room"
+        if self._given_up:
+            return self._given_up
+        return "`%compact` makes room"
+
+    # --- both ---------------------------------------------------------------------------
+
+    @property
+    def _declined(self) -> bool:
+        return self._given_up.startswith("declined")
+
+    def _fill(self, turn: Turn | None) -> _Fill:
+        state, weighing = self._state, self._compactor.weighing
+        if turn is not None:
+            state.last_prompt = turn.system_prompt
+        estimator = weighing.estimator()
+        budget = self._compactor.budget()
+        return _Fill(
+            size=weighing.size(),
+            incoming=sum(map(estimator.weigh, state.incoming or state.taken)),
+            fixed=weighing.fixed(estimator),
+            window=budget.window,
+            limit=budget.limit,
+        )
+
+    async def _make_room(self, fill: _Fill, trigger: Trigger) -> bool:
+        """Whether the context is smaller now. Tells what it decides."""
+        state, settings = self._state, self._compactor.settings
+
+        async def tell(decision: str, why: str, tokens: int = fill.tokens) -> None:
+            await state.tell(
+                AutoCompaction.model_validate(
+                    {
+                        "trigger": trigger,
+                        "decision": decision,
+                        "why": why,
+                        "tokens": tokens,
+                        "limit": fill.limit,
+                    }
+                )
+            )
+
+        if self._given_up:
+            return False
+        if settings.auto == "off":
+            await tell("off", "automatic compaction is off")
+            self._given_up = "automatic compaction is off; `%compact` makes room"
+            return False
+        phase, state.phase = state.phase, "compaction"
+        try:
+            return await self._compacted(fill, trigger, tell)
+        finally:
+            state.phase = phase
+
+    async def _compacted(self, fill: _Fill, trigger: Trigger, tell: _Tell) -> bool:
+        state, compactor = self._state, self._compactor
+        over = f"≈{fill.tokens:,} tokens are more than {fill.limit:,}"
+        why = over if trigger == "threshold" else "the provider found the request too long"
+        wish = Wish(keep=self._keep(fill), trigger=trigger)
+        wish = replace(wish, on_text=self._update, on_piece=self._piece)
+        plan = compactor.plan(wish)
+        if isinstance(plan, Plan) and not await self._allowed(plan):
+            self._given_up = "declined: nobody allowed the compaction"
+            await tell("declined", "nobody allowed it")
+            return False
+        await tell("begins", why)
+        done: CompactResult | None = None
+        if isinstance(plan, Plan):
+            try:
+                done = await self._applied(plan, wish)
+            except PiError as error:
+                if state.signal.aborted:
+                    await tell("failed", "aborted")
+                    return False
+                if error.code in ("session", "hook"):
+                    raise
+                self._given_up = f"compaction failed: {safe_line(str(error), 160)}"
+                await tell("failed", str(error))
+                return False
+        shorter = await self._shortened(trigger)
+        after = self._fill(None).tokens
+        if done is None and not shorter:
+            words = str(plan) if isinstance(plan, NothingToCompact) else "it would not get smaller"
+            self._given_up = self._stuck(self._fill(None))
+            await tell("nothing", f"{words} {self._given_up}")
+            return False
+        if after > fill.limit or (trigger == "overflow" and after > fill.tokens * HELPS):
+            # Once more would be paid for again, with the same outcome.
+            self._given_up = self._stuck(self._fill(None))
+            await tell("stopped", self._given_up, after)
+        else:
+            await tell("done", f"≈{fill.tokens:,} → ≈{after:,} tokens", after)
+        return after < fill.tokens
+
+    async def _applied(self, plan: Plan, wish: Wish) -> CompactResult | None:
+        proposal: Proposal = await self._compactor.summarised(plan, wish)
+        if self._state.signal.aborted:
+            raise PiError("compaction", "The compaction was aborted.")
+        if proposal.grows:
+            await self._compactor.record(proposal, "discarded")
+            return None
+        done = await self._compactor.applied(proposal, wish.trigger)
+        self.made.append(done)
+        return done
+
+    async def _shortened(self, trigger: Trigger) -> bool:
+        """Where what is kept is still too much, show its longest tool results cut (C-03)."""
+        now = self._fill(None)
+        if now.tokens <= now.limit:
+            return False
+        compactor = self._compactor
+        plan = shortened(compactor.branch(), compactor.budget(), now.tokens - now.limit)
+        if plan is None:
+            return False
+        proposal = replace(Proposal(plan, "", "function"), id=self._state.session.new_id())
+        self.made.append(await compactor.applied(proposal, trigger))
+        return True
+
+    async def _allowed(self, plan: Plan) -> bool:
+        settings = self._compactor.settings
+        if settings.auto != "ask":
+            return True
+        if settings.asker is None:
+            return False
+        try:
+            return bool(await unless_aborted(settings.asker(plan), self._state.signal))
+        except Aborted:
+            return False
+
+    def _keep(self, fill: _Fill) -> int:
+        """What to keep so that it fits with the fixed part and a summary."""
+        kept = self._compactor.budget().kept
+        return max(min(kept, fill.limit - fill.fixed - fill.incoming - ROOM), 1)
+
+    def _piece(self, piece: int, pieces: int) -> None:
+        self._reading = (piece, pieces)
+
+    def _update(self, delta: str) -> None:
+        piece, pieces = self._reading
+        self._state.tell_soon(SummaryUpdate(delta=delta, piece=piece, pieces=pieces))
+
+    def _stuck(self, fill: _Fill) -> str:
+        fixed = f"the system prompt and the tools take ≈{fill.fixed:,} of them"
+        return (
+            f"The context does not get smaller than ≈{fill.tokens:,} tokens in a window of "
+            f"{fill.window:,}; {fixed}. A model with a larger window, fewer tools, or "
+            "`%agent new` helps."
+        )

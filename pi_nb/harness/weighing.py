@@ -1,0 +1,48 @@
+"""What weighs a harness's context: calibrated by what providers reported, kept from turn to turn.
+
+Weighing anew would cost the length of the branch at every turn; each message is looked at once.
+"""
+
+from __future__ import annotations
+
+from pi_nb.compaction.branch import Branch
+from pi_nb.js import dumps
+from pi_nb.tokens import PI, Estimate, Estimator
+
+from .compaction_settings import CompactionSettings
+from .host import State
+
+
+class Weighing:
+    """The estimator in force on one lane."""
+
+    def __init__(self, state: State, settings: CompactionSettings) -> None:
+        self._state = state
+        self._settings = settings
+
+    def estimator(self) -> Estimator:
+        """What the settings name; else calibrated where usage was reported, else the pieces of
+        the model's family.
+
+        Raises:
+            PiError: `invalid_argument`, no such estimator.
+        """
+        chosen = self._settings.estimator
+        return PI if chosen is None or isinstance(chosen, str) else chosen
+
+    def fixed(self, estimator: Estimator) -> int:
+        """Tokens of the system prompt and the tools, as the last turn had them."""
+        state = self._state
+        tools = (state.tools[name].spec for name in state.active)
+        schemas = sum(estimator.weigh_text(dumps(tool.to_wire())) for tool in tools)
+        return estimator.weigh_text(state.last_prompt) + schemas
+
+    def size(self) -> Estimate:
+        """What the next request holds, with the prompt and the tools, from where usage is
+        believed: the cost of what came since."""
+        state = self._state
+        branch = Branch.of(state.session, state.lane, self.estimator())
+        measured = branch.size
+        if measured.reported or not branch.items:
+            return measured
+        return Estimate(measured.tokens + self.fixed(branch.estimator), measured.source)
