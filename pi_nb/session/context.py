@@ -26,6 +26,7 @@ from pi_nb.messages import (
     read_message,
     text_of,
 )
+from pi_nb.text import count, unquoted
 from pi_nb.tokens import PI, Estimate, Estimator, context_size
 
 from .entries import (
@@ -51,7 +52,7 @@ class ContextItem(NamedTuple):
     message: AgentMessage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SessionContext:
     """What is in force at a leaf, and what the model sees there, oldest first."""
 
@@ -77,6 +78,16 @@ class SessionContext:
     @property
     def messages(self) -> list[AgentMessage]:
         return [item.message for item in self.items]
+
+    def __repr__(self) -> str:
+        """Its size and its settings: a context may hold a megabyte of text."""
+        model = unquoted("/".join(self.model), 60) if self.model else "no model"
+        about = [count(len(self.items), "message"), f"tokens {self.size}", model]
+        if self.thinking_level != "off":
+            about.append(f"thinking {unquoted(self.thinking_level)}")
+        if self.active_tools is not None:
+            about.append(count(len(self.active_tools), "tool"))
+        return f"SessionContext({', '.join(about)})"
 
 
 class Step(NamedTuple):

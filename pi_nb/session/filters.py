@@ -35,13 +35,19 @@ BOOKKEEPING = frozenset(
 state, is bookkeeping too. Types that nobody knows are shown."""
 
 
+def spelled(name: str) -> str:
+    """A filter's name as it is spelled here; what is no filter stays as it is."""
+    return "labelled" if name == "labeled" else name
+
+
 def checked(name: str) -> Filter:
-    """
+    """A filter by its name, in either spelling.
+
     Raises:
         PiError: `invalid_argument`: there is no such filter.
     """
     for known in FILTERS:
-        if known == name:
+        if known == spelled(name):
             return known
     raise PiError(
         "invalid_argument", f"there is no filter {name!r}; there are {', '.join(FILTERS)}"

@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ import msgspec
 from pi_nb.js import trim
 from pi_nb.text import quoted, safe_line, scrub_data, unquoted
 
+from .naming import short
 from .v3.bodies import milliseconds
 from .v3.codec import read_header
 from .v4.lines import HeaderLine
@@ -67,14 +68,41 @@ class SessionInfo:
         """What going on with it writes; files of version 1 and 2 become v3 then."""
         return "v4" if self.version == 4 else "v3"
 
+    @property
+    def short_id(self) -> str:
+        """The end of its id: enough to name it by."""
+        return short(self.id)
+
+    @property
+    def when(self) -> str:
+        """The minute of the last message, by the clock of this place."""
+        return datetime.fromtimestamp(self.modified / 1000).strftime("%Y-%m-%d %H:%M")
+
     def __str__(self) -> str:
-        when = datetime.fromtimestamp(self.modified / 1000).strftime("%Y-%m-%d %H:%M")
-        return f"{when}  {safe_line(self.name or self.id, 40)}  {safe_line(self.cwd)}"
+        return f"{self.when}  {safe_line(self.name or self.id, 40)}  {safe_line(self.cwd)}"
 
     def __repr__(self) -> str:
         about = quoted(self.name, 30) if self.name else unquoted(self.id)
         notes = [", of pi"] * (self.origin == "pi") + [", empty"] * self.empty
         return f"SessionInfo({about}, {unquoted(self.cwd)}{''.join(notes)})"
+
+
+def list_table(
+    infos: Iterable[SessionInfo], *, everywhere: bool
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The head and the rows of a list of sessions, as `%agent list` and `pi-nb list` show it."""
+    rows: list[tuple[str, ...]] = [
+        (
+            info.short_id,
+            safe_line(info.name or "", 40),
+            info.when,
+            f"v{info.version}{' of pi' if info.origin == 'pi' else ''}",
+            *([safe_line(info.cwd, 200)] if everywhere else []),
+        )
+        for info in infos
+        if not info.empty
+    ]
+    return ("id", "name", "last message", "format", *(["folder"] if everywhere else [])), rows
 
 
 @dataclass(frozen=True, slots=True)

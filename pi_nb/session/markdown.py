@@ -236,7 +236,9 @@ def _prose(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    return str(inert(straight(plain(text))))
+    # Whoever reads the file as it is should meet as few escapes as can be: a colon before a
+    # space begins neither an address nor a name of a picture.
+    return str(inert(straight(plain(text)))).replace("&#58; ", ": ")
 
 
 def _code(text: str) -> str:

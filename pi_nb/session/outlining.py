@@ -101,6 +101,8 @@ class _Making:
         kept = filtered if wish.needle is None else self._found(filtered, wish.needle)
         path = set(self._path)
         top = chains_of(kept, path)
+        if kept is not filtered:
+            self._renumber(top, kept, filtered)
         leave_gaps(top, self._chosen(kept))
         return Outline(
             wish.lane,
@@ -160,6 +162,21 @@ class _Making:
                     break
                 place = self._order.above[place]
         return points
+
+    def _renumber(self, top: Chain, kept: Kept, filtered: Kept) -> None:
+        """Number branches as they are without the search: a row counts its ways like that."""
+        above, ranks = self._order.above, {}
+        for chain_ in chains_in(top):
+            if chain_ is top or not isinstance(place := chain_.items[0], int):
+                continue
+            point = kept.nearest[above[place]] if above[place] != TOP else TOP
+            # Between the two lies what the search left out.
+            while (over := above[place]) != TOP and filtered.nearest[over] != point:
+                place = filtered.nearest[over]
+            siblings = filtered.children[point]
+            if point not in ranks:
+                ranks[point] = {child: n for n, child in enumerate(siblings, 1)}
+            chain_.number, chain_.count = ranks[point][place], len(siblings)
 
     def _holds(self, needle: Needle, step: Step) -> bool:
         if needle.is_in(self._labels.get(step.id, "")):

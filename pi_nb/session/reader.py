@@ -98,7 +98,8 @@ class SessionReader:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What was odd about the file when it was opened, repairs included."""
+        """What was odd about the file when it was opened, and what was done about it: a repair
+        (`torn_tail`, `missing_newline`), or v3 made of v1 and v2 (`upgraded`)."""
         return self._diagnostics
 
     def __len__(self) -> int:
@@ -157,12 +158,14 @@ class SessionReader:
             steps = [Step(i, index.type_of(i), index.role_of(i)) for i in self.branch_ids(lane)]
         return declared(steps, self.entry)
 
-    def entry(self, entry_id: str) -> Entry:
-        """One entry with its body.
+    def entry(self, entry_id: str | int) -> Entry:
+        """One entry with its body, by its id or by its number in the outline, from 1.
 
         Raises:
             PiError: `invalid_argument`: no such entry; `session`: its line does not fit.
         """
+        if isinstance(entry_id, int):
+            entry_id = self._numbered(entry_id)
         line = self.line(entry_id)
         try:
             return self._codec.entry(line, entry_id, self._index)
@@ -216,7 +219,7 @@ class SessionReader:
             places = list(self._index.open_operations.values())
         return list(self._records(places))
 
-    def find(self, text: str) -> Entry:
+    def find(self, text: str | int) -> Entry:
         """The entry with this id, label or number, or whose id alone begins or ends so.
 
         A number (`3` or `#3`) is the entry's place in the file, as the outline shows it. Ids
@@ -225,6 +228,7 @@ class SessionReader:
         Raises:
             PiError: `invalid_argument`: none, or several.
         """
+        text = str(text)
         with self._mutex:
             tree, labels = self._index.tree, self._index.labels
             found = [text] if text in tree else [id for id, said in labels.items() if said == text]
@@ -338,6 +342,15 @@ class SessionReader:
         """
         with self._mutex:
             return self._index.tree.row(self._known(entry_id))
+
+    def _numbered(self, number: int) -> str:
+        with self._mutex:
+            tree = self._index.tree
+            found = tree.id_at(number) if 0 < number <= len(tree) else None
+        if found is None:
+            there = f"they go from 1 to {len(tree):,}" if len(tree) else "there are none yet"
+            raise PiError("invalid_argument", f"no entry has the number {number}; {there}")
+        return found
 
     def _take(self, change: object, stored: Stored, place: Place) -> None:
         """Bring memory to where the log is, after a line was written."""

@@ -20,13 +20,16 @@ from typing import Any
 from pi_nb.ids import now_ms, uuid7
 from pi_nb.result import PiError
 
+from .index import Diagnostic
 from .listing import Origin, SessionInfo, session_head, session_info
+from .naming import the_one
 from .search import SearchHit, search_sessions
 from .session import Session
 from .trash import FOLDER, discard
 
 Folder = str | os.PathLike[str]
 Files = list[tuple[Path, Origin]]
+Diagnostics = tuple[Diagnostic, ...]
 Infos = list[SessionInfo]  # in the class, `list` is the method
 
 
@@ -93,9 +96,10 @@ class SessionRepo:
         return next((info for info in self.list(cwd) if not info.empty), None)
 
     def find(self, text: str, cwd: Folder | None = None) -> SessionInfo:
-        """A session by its path, its id, its name, or the beginning or end of its id.
+        """A session by its path, its id or its name, or by a part of them: the beginning or
+        the end of its id, the beginning of its name. Names are found in whatever case.
 
-        A whole id is looked for in headers alone.
+        What fits exactly comes first. A whole id is looked for in headers alone.
 
         Raises:
             PiError: `invalid_argument`: none or several; `session`: a path to no session.
@@ -107,16 +111,8 @@ class SessionRepo:
                 if info is None:
                     raise PiError("session", f"{path} is not a session")
                 return info
-        found = self._with_id(text, cwd)
-        if not found:
-            known = self.list(cwd)
-            found = [info for info in known if text and text == info.name]
-            if not found and text:
-                found = [i for i in known if i.id.startswith(text) or i.id.endswith(text)]
-        if len(found) == 1:
-            return found[0]
-        what = f"{len(found)} sessions fit" if found else "there is no session"
-        raise PiError("invalid_argument", f"{what} {text!r}")
+        known = self._with_id(text, cwd) or self.list(cwd)
+        return the_one(text, known, lambda info: (info.id, info.name))
 
     def search(self, text: str, cwd: Folder | None = None) -> Iterator[SearchHit]:
         """The entries that hold a text, whatever its case, of the newest session first.
@@ -130,14 +126,19 @@ class SessionRepo:
 
     # --- changing ---------------------------------------------------------------------------
 
-    def rename(self, info: SessionInfo, name: str | None) -> None:
+    def rename(self, info: SessionInfo, name: str | None) -> Diagnostics:
         """Name a session; None or blank takes the name away. It does not become newer.
+
+        Returns:
+            What the write did to the file besides, such as making v3 of v1.
 
         Raises:
             PiError: `session`: somebody else has it open (named), or the disk refused.
         """
         with _open(info.path) as session:
+            before = session.diagnostics
             session.set_name_sync(name)
+            return tuple(odd for odd in session.diagnostics if odd not in before)
 
     def label(self, info: SessionInfo, entry: str, label: str | None) -> None:
         """Label an entry, found by its number, label or id; None or blank takes it away.
@@ -153,12 +154,14 @@ class SessionRepo:
         no trash, to a folder `.trash` below `root`.
 
         Raises:
-            PiError: `session`: it is open here or elsewhere (its owner is named), or the disk
-                refused; `invalid_argument`: it is one of pi's own.
+            PiError: `session`: it is open here, be it to read, or elsewhere (its owner is
+                named), or the disk refused; `invalid_argument`: it is one of pi's own.
         """
         path = info.path.resolve()
         if self._origin(path) == "pi":
             raise PiError("invalid_argument", f"{path} is one of pi's own sessions; pi deletes it")
+        if Session.opened(path) is not None:
+            raise PiError("session", f"{path} is open in this process; close it first")
         discard(path, self.root)
 
     # --- files ------------------------------------------------------------------------------

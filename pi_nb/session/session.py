@@ -142,7 +142,7 @@ class Session(SessionAppender):
         Otherwise a torn last line is set aside in a file beside it, and a missing newline
         is added; `diagnostics` says so. In a v4 file that happens at once. pi's own files
         (v1 to v3) and empty ones are as they were until something is appended; v1 and v2
-        then become v3, and the old file is kept beside it.
+        then become v3, the old file is kept beside it, and `diagnostics` names that.
 
         Args:
             orphans: For a v3 file, what becomes of entries whose parent is missing: `roots`,
@@ -212,14 +212,22 @@ class Session(SessionAppender):
         if empty:
             log.append(self._codec.header_line(self.header))
             return
-        _mend(log, loaded, really=True)
+        if done := _mend(log, loaded, really=True):
+            # What was said of the end when the file was opened is now said as what was done.
+            codes = {odd.code for odd in done}
+            said = (odd for odd in self._diagnostics if odd.code not in codes)
+            self._diagnostics = (*said, *done)
         if loaded.version >= 3:
             return
         with self._mutex:  # every line moves: who reads meanwhile waits for their new places
-            log.rewrite(upgraded(log.lines(), self._index), f".v{loaded.version}")
+            kept = log.rewrite(upgraded(log.lines(), self._index), f".v{loaded.version}")
             again = self._codec.open(log)
             assert isinstance(again, Ok)
             self._index, self._version = again.value.index, 3
+        text = (
+            f"the file was of version {loaded.version} and is now of 3; kept as it was: {kept.name}"
+        )
+        self._diagnostics = (*self._diagnostics, Diagnostic(1, "upgraded", text))
 
     @staticmethod
     def opened(path: str | os.PathLike[str]) -> Session | None:

@@ -163,3 +163,14 @@ def test_a_snapshot_stays_as_it_was(session: Session) -> None:
     assert (len(before.items), len(session.context().items)) == (1, 2)
     assert before.items[-1] == before.items[0]
     assert before.items[:5] == (before.items[0],)
+
+
+def test_a_context_says_what_it_holds_on_one_short_line() -> None:
+    """The text of a long session would else fill the notebook."""
+    change = ModelChangeEntry(id="c", provider="p\x1b[31m", model_id="m" * 500)
+    context = build_session_context([said("a", "tea " * 10_000), change])
+
+    assert "≈10,000 (pi)" in repr(context)
+    assert repr(context).startswith("SessionContext(1 message, ")
+    assert len(repr(context)) < 200
+    assert "\x1b" not in repr(context)

@@ -180,3 +180,15 @@ async def test_the_same_session_gives_the_same_text(session: Session) -> None:
     await session.append_message(UserMessage(content="hello", timestamp=5))
 
     assert list(to_markdown(session)) == list(to_markdown(session))
+
+
+async def test_plain_words_are_not_spelled_in_numbers() -> None:
+    """What stands at the end of a redacted transcript is read as it is, too."""
+    session = Session.create(cwd="/w")
+    await session.append_message(UserMessage(content="hello"))
+    await session.set_name("Tea: https://example.org ![x](y)")
+
+    text = "".join(to_markdown(session, note=lambda: "Left out: 2 keys."))
+
+    assert text.endswith("Left out: 2 keys.\n")
+    assert text.startswith("# Tea: https&#58;//example.org &#33;")

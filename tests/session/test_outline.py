@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -38,6 +39,7 @@ from pi_nb.session.entries import (
     Replacement,
 )
 from pi_nb.session.filters import FILTERS
+from pi_nb.session.layout import DEEPEST, Gap, chains_in
 from pi_nb.session.outline import Outline
 from pi_nb.session.session import Session
 from pi_nb.tokens import estimate_all
@@ -367,6 +369,31 @@ def test_a_search_shows_where_the_ways_to_its_hits_part() -> None:
         5       4    └─ ● » user: another needle ← main""")
 
 
+def test_a_search_numbers_branches_as_the_whole_tree_has_them() -> None:
+    session = grown(said("u1"), said("one needle"))
+    first = session.branch_ids()[0]
+    for text in ("nothing", "between"):
+        session.move_sync(first)
+        session.append_sync(said(text))
+    session.append_sync(said("another needle"))
+
+    page = session.outline(find="needle")._repr_html_()
+
+    assert "(3 branches)" in page
+    assert re.findall(r"branch \d of \d", page) == ["branch 1 of 3", "branch 3 of 3"]
+
+
+@given(trees(), st.sampled_from(["a", "e", "needle"]))
+def test_a_search_numbers_no_two_branches_of_one_point_alike(session: Session, text: str) -> None:
+    top = session.outline(find=text, limit=None).top
+    for chain in chains_in(top):
+        inside = [part for part in chain.inside if not isinstance(part, Gap)]
+        numbers = [(part.number, part.count) for part in inside if part.level > chain.level]
+        if chain.level < DEEPEST - 1:
+            assert numbers == sorted(set(numbers))
+            assert all(1 <= number <= of for number, of in numbers)
+
+
 @given(st.lists(texts, min_size=1, max_size=5), st.data())
 def test_a_search_misses_nothing_that_was_said(said_: list[str], data: st.DataObject) -> None:
     """However a line spells its characters: the quick look at it must not lie."""
@@ -580,3 +607,10 @@ def test_long_texts_are_cut() -> None:
     outline = grown(said("x" * 10_000), CompactionEntry(summary="y" * 10_000)).outline()
 
     assert max(len(row.text) for row in outline.rows) < 180
+
+
+def test_a_filter_is_found_in_either_spelling() -> None:
+    session = grown(said("u1"), said("u2"))
+    session.set_label_sync(session.branch_ids()[0], "start")
+
+    assert str(session.outline(filter="labeled")) == str(session.outline(filter="labelled"))

@@ -387,11 +387,60 @@ def test_a_session_that_is_open_is_not_deleted(
     with repo.create(tmp_path) as session:
         session.append_sync(MessageEntry(message=user("u")))
         for seen in (repo, SessionRepo(tmp_path / "link")):
-            with pytest.raises(PiError, match=f"in use by process {os.getpid()}") as refused:
+            with pytest.raises(PiError, match="is open in this process") as refused:
                 seen.delete(seen.list()[0])
             assert refused.value.code == "session"
         session.append_sync(MessageEntry(message=user("v")))
     assert not trash.exists()
+
+
+def test_a_session_that_is_only_read_here_is_not_deleted_either(
+    repo: SessionRepo, tmp_path: Path
+) -> None:
+    path = begun(repo, tmp_path, "tea")
+
+    with (
+        Session.open(path, read_only=True),
+        pytest.raises(PiError, match="is open in this process"),
+    ):
+        repo.delete(repo.find(str(path)))
+
+    assert path.exists()
+
+
+def test_a_name_is_found_in_other_case_and_by_a_beginning_that_fits_it_alone(
+    repo: SessionRepo, tmp_path: Path
+) -> None:
+    tea, time = begun(repo, tmp_path, "a", "Tea"), begun(repo, tmp_path, "b", "Tea time")
+    begun(repo, tmp_path, "c", "Rice")
+
+    assert repo.find("tea").path == tea, "a whole name goes before the beginning of one"
+    assert repo.find("TEA T").path == time
+    with pytest.raises(PiError, match="2 sessions fit 'te': 'Tea") as refused:
+        repo.find("te")
+    assert time.stem[-8:] in refused.value.message
+    assert "Rice" not in refused.value.message
+
+
+def test_many_that_fit_are_not_all_named(repo: SessionRepo, tmp_path: Path) -> None:
+    for number in range(7):
+        begun(repo, tmp_path, "a", f"Tea\n{number}")
+
+    with pytest.raises(PiError, match=r"7 sessions fit 'tea': .* and 2 more$"):
+        repo.find("tea")
+
+
+def test_what_a_rename_does_to_an_old_file_is_told(repo: SessionRepo, tmp_path: Path) -> None:
+    path = repo.folder(tmp_path) / "old.jsonl"
+    path.parent.mkdir(parents=True)
+    line = {"type": "session", "id": "old", "timestamp": "2026-01-01T00:00:00Z"}
+    path.write_text(json.dumps({**line, "cwd": str(tmp_path)}) + "\n")
+
+    (done,) = repo.rename(repo.find("old"), "Tea")
+
+    assert done.code == "upgraded"
+    assert "old.jsonl.v1" in done.message
+    assert repo.rename(repo.find("old"), "Rice") == ()
 
 
 def test_the_sessions_of_pi_are_not_deleted(tmp_path: Path) -> None:

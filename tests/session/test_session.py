@@ -517,3 +517,15 @@ def test_an_append_is_on_the_disk_before_it_is_acknowledged(
         before = len(synced)
         session.append_sync(MessageEntry(message=user("x")))
         assert len(synced) == before
+
+
+def test_an_entry_can_be_had_by_its_number_in_the_outline(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", cwd=tmp_path) as session:
+        with pytest.raises(PiError, match="there are none yet"):
+            session.entry(1)
+        made = [session.append_sync(MessageEntry(message=user(text))) for text in "ab"]
+
+        assert [session.entry(1), session.entry(2), session.find(2)] == [*made, made[1]]
+        for number in (0, -1, 3):
+            with pytest.raises(PiError, match=f"no entry has the number {number}; .*1 to 2"):
+                session.entry(number)

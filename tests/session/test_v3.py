@@ -334,6 +334,10 @@ def test_an_odd_version_is_named(
         assert texts(session.context()) == ["a", "b"]
         assert (session.version, session.read_only) == (read_as, not may_write)
         assert [code for _, code in codes(session)] == ([] if version == 3 else ["odd_version"])
+        if version == 99:
+            assert "of version 99" in session.diagnostics[0].message
+            with pytest.raises(PiError, match="the file is of version 99"):
+                add(session)
         if may_write:
             add(session)
             assert session.version == 3
@@ -654,6 +658,38 @@ def test_v1_is_read_as_a_chain_and_becomes_v3_at_the_first_append(tmp_path: Path
     assert "firstKeptEntryIndex" not in lines[4]
     with Session.open(path) as again:
         assert (again.leaf(), again.diagnostics) == (added.id, ())
+
+
+def test_an_upgrade_is_told_with_the_name_of_what_was_kept(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(v1())
+    (tmp_path / "s.jsonl.v1").write_text("somebody else's")
+
+    with Session.open(path) as session:
+        add(session)
+        (done,) = session.diagnostics
+        add(session)
+        assert session.diagnostics == (done,)
+
+    assert (done.line, done.code) == (1, "upgraded")
+    assert "version 1" in done.message
+    assert done.message.endswith(": s.jsonl.v1-2")
+    assert (tmp_path / "s.jsonl.v1-2").read_bytes() == v1()
+
+
+def test_a_torn_end_is_told_as_what_was_done_about_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(encoded(HEADER, said("a", None)) + b'{"type":"mess')
+
+    with Session.open(path) as session:
+        (before,) = session.diagnostics
+        add(session)
+        (after,) = session.diagnostics
+
+    (aside,) = tmp_path.glob("s.jsonl.torn-*")
+    assert (before.code, after.code) == ("torn_tail", "torn_tail")
+    assert "set aside" not in before.message
+    assert after.message.endswith(f"set aside in {aside.name}")
 
 
 def test_an_upgrade_keeps_what_it_does_not_understand(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ class V3:
         elif not version:
             because = "the file has no header; session.export(...) writes one that has"
         elif version > CURRENT:
-            because = f"the file says version {version}, which is newer than this program"
+            because = f"the file is of version {version}, and pi's form is written here as {CURRENT}"
         return Ok(
             Loaded(
                 index,
@@ -232,7 +232,8 @@ def _version(said: Any) -> tuple[int, str]:
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
         return 1, f"the version is {safe_line(repr(said), 30)}; read as version 1"
     odd = f"the version is a text, {safe_line(repr(said), 30)}" if isinstance(said, str) else ""
-    return number, odd or (f"version {number} is newer than {CURRENT}" if number > CURRENT else "")
+    newer = f"the file is of version {number}, newer than what this program knows of pi's form"
+    return number, odd or (f"{newer}: read as version {CURRENT}" if number > CURRENT else "")
 
 
 def _rest(
