@@ -64,6 +64,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "pi_nb.compaction.budget": ("Budget", "should_compact"),
     "pi_nb.compaction.cut": ("find_cut_point",),
     "pi_nb.compaction.plan": ("NothingToCompact", "Plan", "plan_compaction"),
+    "pi_nb.compaction.policy": ("Policy", "policy"),
+    "pi_nb.compaction.sweep": ("sweep",),
     "pi_nb.harness.harness": ("AgentHarness",),
     "pi_nb.harness.limits": ("Limits",),
     "pi_nb.models.retry": ("RetryPolicy",),

@@ -275,7 +275,9 @@ class Plan:
                 split = count(len(found.turn_prefix), "message")
                 rows.append(("split turn", f"its first {split} get a summary of their own"))
         if self.edits:
-            rows.append(("edited", f"{count(len(self.edits), 'entry', 'entries')} left out or cut"))
+            rows.append(
+                ("edited", f"{count(len(self.edits), 'entry', 'entries')} left out or replaced")
+            )
         if self.pinned:
             rows.append(("pinned", f"{count(len(self.pinned), 'entry', 'entries')} word for word"))
         if self.grows:
@@ -325,11 +327,11 @@ def freed_by(branch: Branch, cut: int) -> int:
 def predicted(branch: Branch, freed: int, *, summary: bool) -> tuple[int, int]:
     """From least to most what is left of a branch after so much went, with a new summary in
     the place of the old one or without."""
-    rest = max(branch.size.tokens - freed, 0)
-    if not summary:
-        return rest, rest
-    rest = max(rest - branch.weight(0, branch.start), 0)
-    return rest + SUMMARY_LEAST, rest + SUMMARY_MOST
+    # What a provider measured holds the prompt and the tools too. Where the estimates of what
+    # goes come to more than all that it measured, the estimate of what stays is the better one.
+    gone = freed + (branch.weight(0, branch.start) if summary else 0)
+    rest = max(branch.size.tokens - gone, branch.weight(0) - gone)
+    return (rest + SUMMARY_LEAST, rest + SUMMARY_MOST) if summary else (rest, rest)
 
 
 def plan_compaction(branch: Branch, budget: Budget) -> Plan | NothingToCompact:

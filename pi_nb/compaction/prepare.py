@@ -58,10 +58,16 @@ class Preparation:
 
 def prepare(branch: Branch, keep_tokens: int) -> Preparation | None:
     """Where the branch would be cut to keep so many tokens; None where nothing goes (rule 6)."""
+    cut = cut_to_keep(branch, keep_tokens)
+    return None if cut is None else prepared(branch, cut)
+
+
+def cut_to_keep(branch: Branch, keep_tokens: int) -> int | None:
+    """The cut alone, as a place in the branch's items."""
     if branch.leaf is None or branch.type_of(branch.leaf) == "compaction":
         return None
     cut = find_cut_point(branch, keep_tokens)
-    return None if cut is None else prepared(branch, cut)
+    return None if cut == branch.start else cut
 
 
 def prepared(branch: Branch, cut: int) -> Preparation | None:
