@@ -17,6 +17,12 @@ import pi_nb
 from pi_nb.result import PiError
 from pi_nb.text import safe_line
 
+WORDS = {
+    "overwrite=True replaces it": "--overwrite replaces it",
+    "format= says what it is": "--format says what it is",
+}
+"""What an error says in Python's words, to what is typed here instead."""
+
 FORMATS = ("v3", "v4", "md", "html")
 
 
@@ -71,7 +77,7 @@ def _add_list(commands: Any) -> None:
         allow_abbrev=False,
         help="the sessions of this folder",
         description="The sessions that worked in this folder, ours and pi's own; the one with "
-        "the newest message first. In front, the end of the id.",
+        "the newest message first, those without any left out. In front, the end of the id.",
     )
     parser.add_argument("--all", action="store_true", help="those of every folder")
     parser.add_argument("--json", action="store_true", help="for programs")
@@ -88,6 +94,7 @@ def _add_inspect(commands: Any) -> None:
     )
     _add_target(parser)
     parser.add_argument("--lane", default="main", metavar="LANE", help="default: main")
+    parser.add_argument("--all", action="store_true", help="draw every row of the tree")
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
@@ -134,7 +141,10 @@ def _add_open(commands: Any) -> None:
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "session", metavar="SESSION", help="a session's file, its id or a part of it, or its name"
+        "session",
+        metavar="SESSION",
+        help="a session's file, its name (or the beginning of it), or its id (or the beginning or "
+        "the end of it)",
     )
 
 
@@ -151,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(options)
         sys.stdout.flush()
     except PiError as error:
-        print(f"{prog}: {safe_line(error.message, 400)}", file=sys.stderr)
+        print(f"{prog}: {safe_line(_in_options(error.message), 400)}", file=sys.stderr)
         return 2 if error.code == "invalid_argument" else 1
     except BrokenPipeError:
         # Whoever read has enough; Python would complain again when it closes stdout.
@@ -178,7 +188,9 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "list":
         return cli_sessions.list_sessions(everywhere=options.all, as_json=options.json)
     if options.command == "inspect":
-        return cli_sessions.inspect(options.session, lane=options.lane, as_json=options.json)
+        return cli_sessions.inspect(
+            options.session, lane=options.lane, every_row=options.all, as_json=options.json
+        )
     from pi_nb.session.redact import Redaction
 
     wanted = options.redact or options.name or options.pattern
@@ -193,6 +205,13 @@ def _run(options: argparse.Namespace) -> int:
         lane=options.lane,
         whole=options.whole,
     )
+
+
+def _in_options(message: str) -> str:
+    """An error's next step as options: whoever types a command knows no arguments of Python."""
+    for said, typed in WORDS.items():
+        message = message.replace(said, typed)
+    return message
 
 
 def _demo(options: argparse.Namespace) -> int:

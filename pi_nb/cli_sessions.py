@@ -10,12 +10,16 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pi_nb.notebook.status import Rows
 from pi_nb.result import PiError
 from pi_nb.session.exporting import ExportFormat
+from pi_nb.session.listing import list_table
+from pi_nb.session.outline import LIMIT
 from pi_nb.session.redact import Redaction
 from pi_nb.session.repo import SessionRepo
 from pi_nb.session.salvage import reading
@@ -27,12 +31,15 @@ from pi_nb.views.export import export as export_session
 
 
 def found(target: str) -> Path:
-    """The file of a session that is named by its path, id, a part of its id, or its name.
+    """The file of a session that is named by its path, its id or name, or a part of one of them
+    as `SessionRepo.find` takes it.
 
     Raises:
-        PiError: `session`: there is none, or several.
+        PiError: `session`: there is none, or several, or nothing is in the file.
     """
     path = Path(target).expanduser()
+    if path.is_file() and not path.stat().st_size:
+        raise PiError("session", f"{path} is an empty file: no session was begun in it")
     if path.exists() or os.sep in target or target.endswith(".jsonl"):
         return path  # whoever opens it says what is wrong with it
     try:
@@ -49,7 +56,7 @@ def list_sessions(*, everywhere: bool, as_json: bool) -> int:
     """Print the sessions of this folder, or all; the one with the newest message first."""
     infos = SessionRepo().list(None if everywhere else Path.cwd())
     if as_json:
-        rows = [
+        told = [
             {
                 "path": str(info.path),
                 "id": info.id,
@@ -62,11 +69,12 @@ def list_sessions(*, everywhere: bool, as_json: bool) -> int:
             }
             for info in infos
         ]
-        print(json.dumps(rows, indent=2))
+        print(json.dumps(told, indent=2))
         return 0
-    for info in infos:
-        print(f"{safe_line(info.id[-8:], 8):8}  v{info.version}  {info}")
-    if not infos:
+    head, rows = list_table(infos, everywhere=everywhere)
+    if rows:
+        print(Rows(head, rows, "`pi-nb open ID` goes on with one, `pi-nb inspect ID` shows it."))
+    else:
         where = "anywhere" if everywhere else "of this folder; `pi-nb list --all` shows all"
         print(f"No sessions {where}.")
     return 0
@@ -75,18 +83,18 @@ def list_sessions(*, everywhere: bool, as_json: bool) -> int:
 # --- inspect ------------------------------------------------------------------------------
 
 
-def inspect(target: str, *, lane: str, as_json: bool) -> int:
+def inspect(target: str, *, lane: str, every_row: bool = False, as_json: bool = False) -> int:
     """Print what a session is, its tree, numbers, context and what is odd about it."""
     with reading(found(target)) as session:
         if as_json:
             print(json.dumps(_data(session, lane), indent=2))
         else:
             # All of it or none: a lane that is not there is found in the middle.
-            print("\n".join(list(_lines(session, lane))))
+            print("\n".join(list(_lines(session, lane, every_row))))
     return 0
 
 
-def _lines(session: Session, lane: str) -> Iterator[str]:
+def _lines(session: Session, lane: str, every_row: bool) -> Iterator[str]:
     numbers = statistics(session)
     branches = count(numbers.branches, "branch", "branches")
     yield safe_line(session.name or "A session without a name")
@@ -100,7 +108,8 @@ def _lines(session: Session, lane: str) -> Iterator[str]:
     yield from _context_lines(session, lane)
     yield ""
     yield "Tree"
-    yield from str(session.outline(lane)).split("\n")
+    outline = session.outline(lane, limit=None if every_row else LIMIT)
+    yield from str(replace(outline, more="--all")).split("\n")
     yield ""
     yield "Numbers"
     yield from _number_lines(numbers)

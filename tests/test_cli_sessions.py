@@ -198,3 +198,64 @@ async def test_a_wrong_word_is_one_line_and_changes_nothing(
     assert said in err
     assert err.count("\n") == 1
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("arguments", [["inspect"], ["inspect", "--json"], ["open", "--print"]])
+async def test_an_empty_file_is_called_that_and_no_session_is_made_up(
+    pi_nb: Said, tmp_path: Path, arguments: list[str]
+) -> None:
+    (tmp_path / "s.jsonl").touch()
+
+    code, out, err = pi_nb(arguments[0], "s.jsonl", *arguments[1:])
+
+    assert (code, out) == (1, "")
+    assert err.startswith(f"pi-nb {arguments[0]}: s.jsonl is an empty file")
+    assert pi_nb("export", "s.jsonl", "o.md")[0] == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["s.jsonl"]
+
+
+async def test_all_rows_of_a_long_tree_are_drawn_on_demand(pi_nb: Said, tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", cwd=tmp_path, durability="flush") as session:
+        for number in range(300):
+            await session.append_message(UserMessage(content=f"row {number}."))
+
+    _, some, _ = pi_nb("inspect", "s.jsonl")
+    _, every, _ = pi_nb("inspect", "s.jsonl", "--all")
+
+    assert "of 300 rows drawn, --all draws all" in some
+    assert "limit=" not in some
+    assert all(f"row {number}." in every for number in range(300))
+
+
+async def test_a_list_has_the_columns_that_the_magic_has(pi_nb: Said, tmp_path: Path) -> None:
+    with SessionRepo().create(tmp_path, "My\x1b[31m session", id="0000-4567-beef") as session:
+        await session.append_message(UserMessage(content="hello"))
+    SessionRepo().create(tmp_path, "Nothing said").close()
+
+    _, here, _ = pi_nb("list")
+    _, everywhere, _ = pi_nb("list", "--all")
+
+    assert here.splitlines()[0].split() == ["id", "name", "last", "message", "format"]
+    assert here.splitlines()[1].startswith("567-beef  My session  20")
+    assert "Nothing said" not in here
+    assert everywhere.splitlines()[0].endswith("folder")
+    assert str(tmp_path) in everywhere
+
+
+async def test_the_command_line_speaks_of_options(pi_nb: Said, path: Path, tmp_path: Path) -> None:
+    assert "--format says what it is" in pi_nb("export", "s.jsonl", "o.txt")[2]
+    help_ = " ".join(pi_nb("inspect", "-h")[1].split())
+    assert "the beginning or the end of it" in help_
+    assert "a part of" not in help_
+
+
+async def test_a_file_of_a_version_to_come_is_read_and_said_to_be_one(
+    pi_nb: Said, tmp_path: Path
+) -> None:
+    header = {"type": "session", "version": 99, "id": "s", "timestamp": "2026-01-01T00:00:00Z"}
+    (tmp_path / "s.jsonl").write_text(json.dumps({**header, "cwd": "/w"}) + "\n")
+
+    code, out, _ = pi_nb("inspect", "s.jsonl")
+
+    assert code == 0
+    assert "of version 99, newer than what this program knows" in out

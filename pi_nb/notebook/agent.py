@@ -57,6 +57,7 @@ class Agent(AgentSettings):
         self.recovered = Recovered()
         """What a process that ended had left open in the session, until the next prompt."""
         self._cells = Cells(harness)
+        self._told = harness.session.diagnostics
         self._run: Run[Any] | None = None
         self._stepped: SteppedRun | None = None
         self._starting = threading.Lock()
@@ -255,6 +256,7 @@ class Agent(AgentSettings):
         """A run ended: remember what it came to, and leave what stays in its cell."""
         self.last = result
         footing = footer(result, self.session.context(self.harness.lane).size)
+        footing = "\n".join(filter(None, (footing, self.news())))
         live.finish(result.ending, footing, result.message.stop_reason)
 
     def _abort_soon(self) -> None:

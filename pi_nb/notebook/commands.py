@@ -3,25 +3,75 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from collections.abc import Mapping
+
+from IPython.core.error import UsageError
 
 from pi_nb.models.types import THINKING_LEVELS
 from pi_nb.result import PiError
-from pi_nb.text import safe_line
+from pi_nb.session.redact import Redaction
+from pi_nb.text import quoted
 
 from .agent import Agent
 from .kernel_tools import python_tool
 from .parsing import Command
-from .status import Rows, Status
+from .status import Rows, Status, leaf_line, numbered, row_of
+
+_NUMBER = re.compile(r"#?[1-9]\d*")
+
+
+def _goto(asked: Agent, options: argparse.Namespace) -> Rows:
+    moved = asked.goto(options.entry)
+    rows = [("text to edit", moved.editor_text)] if moved.editor_text else []
+    return Rows(("", ""), rows, leaf_line(asked.session, asked.harness.leaf))
 
 
 def _label(asked: Agent, options: argparse.Namespace) -> Rows:
+    session = asked.session
     if options.text is None:
-        rows = [(label, entry[-8:]) for entry, label in asked.session.labels.items()]
-        return Rows(("label", "entry"), rows, "" if rows else "No labels yet.")
-    entry = asked.label(options.text, options.entry)
-    said = f"labelled {options.text}" if options.text.strip() else "no longer labelled"
-    return Rows(("", ""), [], f"{entry.id[-8:]} is {safe_line(said)}.")
+        rows = [
+            (label, *(numbered(session, entry).split(", ", 1) if entry in session else ("?", "")))
+            for entry, label in session.labels.items()
+        ]
+        return Rows(("label", "#", "entry"), rows, "" if rows else "No labels yet.")
+    note = labelled(asked, options.entry, options.text, "`%agent label {text} {entry}`")
+    return Rows(("", ""), [], note)
+
+
+def labelled(asked: Agent, where: str | None, text: str, right: str) -> str:
+    """Label an entry, and say so.
+
+    Args:
+        where: The entry, as `find` takes it; None is the leaf.
+        right: The line that does it, with `{text}` and `{entry}`.
+
+    Raises:
+        UsageError: the two stand the wrong way round, or the label would be taken for a number.
+        PiError: `invalid_argument`, there is no such entry.
+    """
+    if where is not None and not finds(asked, where) and finds(asked, text):
+        line = right.format(text=shlex.quote(where), entry=shlex.quote(text))
+        raise UsageError(f"There is no entry {quoted(where)}; the other way round it is {line}.")
+    if _NUMBER.fullmatch(text.strip()):
+        line = right.format(text=shlex.quote(where or "TEXT"), entry=text.strip())
+        raise UsageError(
+            f"A label {text.strip()} would be taken for the number of an entry. To label that "
+            f"entry: {line}."
+        )
+    entry = asked.label(text, where)
+    said = f"labelled {quoted(text.strip())}" if text.strip() else "no longer labelled"
+    return f"{asked.session.number(entry.id)} is {said}."
+
+
+def finds(asked: Agent, where: str) -> bool:
+    """Whether a word names an entry of the session, and one alone."""
+    try:
+        asked.find(where)
+    except PiError:
+        return False
+    return True
 
 
 def _lane(asked: Agent, options: argparse.Namespace) -> Rows:
@@ -29,11 +79,12 @@ def _lane(asked: Agent, options: argparse.Namespace) -> Rows:
         asked.use_lane(options.lane, begin=options.new)
     elif options.new:
         raise PiError("invalid_argument", "A new lane wants a name: `%agent lane NAME --new`.")
-    rows = [
-        (name, leaf[-8:] if leaf else "before the first entry", "here" if here else "")
-        for name, leaf in asked.lanes.items()
-        for here in [name == asked.harness.lane]
-    ]
+    session = asked.session
+    rows = []
+    for name in asked.lanes:
+        leaf = row_of(session, session.leaf(name))
+        said = "before the first entry" if leaf is None else numbered(session, leaf)
+        rows.append((name, said, "here" if name == asked.harness.lane else ""))
     return Rows(("lane", "leaf", ""), rows)
 
 
@@ -57,15 +108,18 @@ def _tools(asked: Agent, options: argparse.Namespace) -> Rows:
     return Rows(("tool", "offered", "asks first"), rows, note)
 
 
-def _doctor(asked: Agent, _options: argparse.Namespace) -> Rows:
-    return asked.doctor()
+def wanted_redaction(options: argparse.Namespace) -> Redaction | None:
+    """What `--redact`, `--name` and `--pattern` ask for; a name alone asks for all of it."""
+    if not (options.redact or options.name or options.pattern):
+        return None
+    return Redaction(names=tuple(options.name), patterns=tuple(options.pattern))
 
 
 def _export(asked: Agent, options: argparse.Namespace) -> Rows:
     done = asked.export(
         options.file,
         format=options.format,
-        redact=options.redact,
+        redact=wanted_redaction(options),
         overwrite=options.overwrite,
         whole=options.whole,
     )
@@ -73,6 +127,14 @@ def _export(asked: Agent, options: argparse.Namespace) -> Rows:
 
 
 AGENT_COMMANDS: Mapping[str, Command] = {
+    "goto": Command(
+        "go to an entry of the session: the next prompt branches from there",
+        _goto,
+        (
+            ("entry",),
+            {"metavar": "ENTRY", "help": "its number in the outline, its label, or its id"},
+        ),
+    ),
     "label": Command(
         "label an entry, so that `goto` finds it; without words, the labels",
         _label,
@@ -89,20 +151,33 @@ AGENT_COMMANDS: Mapping[str, Command] = {
         "show or change how much the model thinks",
         _thinking,
         (("level",), {"nargs": "?", "choices": THINKING_LEVELS, "metavar": "LEVEL"}),
+        begins=lambda options: options.level,
     ),
     "tools": Command(
         "the tools; offer some, or no longer",
         _tools,
         (("--on",), {"nargs": "+", "metavar": "TOOL"}),
         (("--off",), {"nargs": "+", "metavar": "TOOL"}),
+        begins=lambda options: options.on or options.off,
     ),
-    "doctor": Command("look at kernel, versions, session file and model server", _doctor),
     "export": Command(
         "write the branch as Markdown, or the session as a page or a file",
         _export,
         (("file",), {"metavar": "FILE", "help": "ends in .md, .html or .jsonl"}),
         (("--format",), {"metavar": "FORMAT", "help": "v3 (pi's) or v4, for a .jsonl"}),
         (("--redact",), {"action": "store_true", "help": "leave out keys and home folders"}),
+        (
+            ("--name",),
+            {"action": "append", "default": [], "help": "leave out this name too; repeatable"},
+        ),
+        (
+            ("--pattern",),
+            {
+                "action": "append",
+                "default": [],
+                "help": "leave out what this regular expression matches; repeatable",
+            },
+        ),
         (("--whole",), {"action": "store_true", "help": "for .md: all branches"}),
         (("--overwrite",), {"action": "store_true", "help": "replace FILE if it is there"}),
     ),

@@ -1,4 +1,4 @@
-"""What Tab offers after `%agent` and `%tree`: commands, options, models, labels, ids, numbers,
+"""What Tab offers after `%agent` and `%tree`: commands, options, models, labels, numbers,
 levels, tools, open agents.
 
 Nothing is made and nobody is asked: only what is known already is offered.
@@ -12,6 +12,7 @@ from typing import Any
 from pi_nb.models.registry import last_list
 from pi_nb.models.types import THINKING_LEVELS
 from pi_nb.session.filters import FILTERS
+from pi_nb.session.naming import short
 from pi_nb.session.session import Session
 
 from .agent import Agent
@@ -50,21 +51,17 @@ def candidates(line: str, commands: Iterable[str], found: Agent | None) -> list[
         case "lane" if found is not None:
             return [*found.lanes, "--new"]
         case "goto" | "fork" if found is not None:
-            return _entries(found)
+            return _rows(found)
+        case "open" | "resume":
+            return ["--here"]
         case "label" if found is not None:
-            return _entries(found) if len(words) > 1 else [*found.session.labels.values()]
+            return _rows(found) if len(words) > 1 else [*found.session.labels.values()]
         case _:
             return ["-h"]
 
 
 def _names(session: Session) -> list[str]:
-    return [*([session.name] if session.name else []), session.id[-12:]]
-
-
-def _entries(found: Agent) -> list[str]:
-    session = found.session
-    ids = session.branch_ids(found.harness.lane)[-NEWEST:]
-    return [*session.labels.values(), *(id[-8:] for id in reversed(ids))]
+    return [*([session.name] if session.name else []), short(session.id)]
 
 
 def tree_candidates(line: str, found: Agent | None) -> list[str]:

@@ -22,11 +22,19 @@ from .status import Rows
 PACKAGES = ("ipykernel", "ipython", "ipywidgets", "anywidget")
 
 
-def examine(harness: AgentHarness) -> Rows:
-    """Look at kernel, versions, session file and model server. Blocks while the server is asked."""
+def examine(harness: AgentHarness | None) -> Rows:
+    """Look at kernel, versions, session file and model server. Blocks while the server is asked.
+
+    Args:
+        harness: None where there is no agent yet: then only the ground is looked at.
+    """
     rows = [
         ("kernel", _kernel()),
         ("versions", ", ".join([f"Python {platform.python_version()}", *map(_version, PACKAGES)])),
+    ]
+    if harness is None:
+        return Rows(("what", "found"), rows, "No agent yet: no session and no model to look at.")
+    rows += [
         ("session", _session(harness.session)),
         ("writer", _writer(harness.session)),
         ("open operations", _operations(harness)),

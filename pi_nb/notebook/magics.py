@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,27 +23,23 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from traitlets import CaselessStrEnum, Int, Unicode
 
 from pi_nb.session.repo import SessionRepo, pi_sessions
-from pi_nb.text import plain, safe_line
+from pi_nb.text import safe_line
 
 from .agent import Agent
 from .cells import Cell, Walked
+from .choosing import CHOOSING_COMMANDS, NONE_YET, needed
 from .commands import AGENT_COMMANDS
 from .completion import Completion, candidates, tree_candidates
-from .current import agents, current, hold, make_current
+from .current import current, hold, make_current
 from .display import LiveCell
 from .kernel import AWAITED, MAGIC, AwaitedCells
 from .making import RETRY, agent
-from .parsing import Command, HelpShown, Parser, as_usage_errors, tokens
+from .parsing import Command, HelpShown, Parser, as_usage_errors
 from .session_commands import SESSION_COMMANDS
-from .status import Rows, Status, leaf_line
+from .status import Rows, Status
 from .tree_magic import TREE, TreeMagics
 
 NAME = "agent"
-
-NONE_YET = (
-    "No agent yet. A %%agent cell starts one; `%agent resume` goes on with the latest session of "
-    "this folder, `%agent model http://127.0.0.1:8080` points a new one at a server."
-)
 
 
 class ModelFailed(Exception):
@@ -140,7 +136,7 @@ class PiMagics(Magics):
         if not cell.strip():
             raise UsageError("%%agent: the cell is empty. Write the prompt below the first line.")
         with as_usage_errors():
-            asked = self._agent()
+            asked = self.in_use()
             asked.check_ready()
         return asked, options
 
@@ -210,11 +206,21 @@ class PiMagics(Magics):
             print(shown)
             return None
         with as_usage_errors():
-            about = self._agent() if name in AGENT_COMMANDS else self
+            about = self._whom(command, options) if name in AGENT_COMMANDS else self
             answer: Rows | Status | None = command.run(about, options)
-            return answer
+        self._tell()
+        return answer
 
-    def _agent(self) -> Agent:
+    def _whom(self, command: Command, options: argparse.Namespace) -> Agent:
+        """The agent that a command speaks of; only one that sets something makes it."""
+        return self.in_use() if command.begins(options) else needed(self)
+
+    def _tell(self) -> None:
+        """What a write did to the session's file besides, once."""
+        if (found := self._former()) is not None and (news := found.news()):
+            print(news)
+
+    def in_use(self) -> Agent:
         """The agent that `agent` names, else the newest one, else a new one bound to `agent`.
 
         A name that the user gave to something else, or to another agent, is left as it is.
@@ -237,7 +243,7 @@ class PiMagics(Magics):
         folder, settings = self.session_dir or None, {"format": self.session_format, **settings}
         return agent(file, retry=retry, session_dir=folder, **settings)
 
-    def _bind(self, made: Agent) -> Agent:
+    def bind(self, made: Agent) -> Agent:
         """What the user asked for by name becomes `agent`, unless that is something else."""
         make_current(made)
         hold(made)
@@ -269,127 +275,31 @@ class PiMagics(Magics):
         namespace: dict[str, Any] = self.shell.user_ns if self.shell else {}
         return namespace
 
-    def status(self, _options: argparse.Namespace) -> Rows | Status:
-        if self._former() is None and not isinstance(self._namespace.get(NAME), Agent):
-            return Rows(("", ""), [], NONE_YET)  # to look makes nothing
-        return self._agent().status()
-
-    def new(self, options: argparse.Namespace) -> Status:
-        before = self._former()
-        model: Any = options.model or (before.harness.model if before else None) or self.model
-        made = self._made(
-            model=model or None,
-            name=options.name,
-            approve=before.harness.approval.approve if before else self.approve,
-            format=options.format or self.session_format,
-        )
-        return self._bind(made).status()
-
-    def open(self, options: argparse.Namespace) -> Status:
-        path = Path(options.file).expanduser()
-        if not path.exists():
-            raise UsageError(f"There is no file {options.file}. `%agent list` shows the sessions.")
-        return self.go_on(path)
+    def fresh(self, *, model: str | None = None, **settings: Any) -> Status:
+        """A new session, with the model and the approvals of the agent before it."""
+        return self._begun(model=model, **settings)
 
     def go_on(self, path: Path, **settings: Any) -> Status:
+        """An agent on a session file, with the model and the approvals of the one before it."""
+        return self._begun(path, model=None, **settings)
+
+    def _begun(self, file: Path | None = None, *, model: str | None, **settings: Any) -> Status:
         before = self._former()
-        model: Any = before.harness.model if before else self.model or None
+        chosen: Any = model or (before.harness.model if before else None) or self.model or None
         approve = before.harness.approval.approve if before else self.approve
-        return self._bind(self._made(path, model=model, approve=approve, **settings)).status()
+        return self.bind(self._made(file, model=chosen, approve=approve, **settings)).status()
+
+    def named(self, variable: str) -> Agent | None:
+        """The open agent that a variable of the user names."""
+        held = self._namespace.get(variable)
+        return held if isinstance(held, Agent) and not held.closed else None
 
     def repo(self) -> SessionRepo:
         """The sessions that the commands speak of: ours where they are kept, and pi's."""
         return SessionRepo(self.session_dir or None, pi_root=pi_sessions())
 
-    def use(self, options: argparse.Namespace) -> Status:
-        held = self._namespace.get(options.agent)
-        if isinstance(held, Agent) and not held.closed:
-            return self._bind(held).status()
-        open_ = [agent for agent in agents() if isinstance(agent, Agent)]
-        fits = [a for a in open_ if options.agent in (a.session.id, a.session.name)]
-        fits = fits or [a for a in open_ if a.session.id.endswith(options.agent)]
-        if len(fits) != 1:
-            known = ", ".join(a.session.name or a.session.id[-12:] for a in open_) or "none"
-            what = f"{len(fits)} open agents fit" if fits else "There is no open agent"
-            raise UsageError(
-                f"%agent use: {what} {options.agent!r}. Open: {plain(known)}. A closed session "
-                "is for `%agent resume`."
-            )
-        return self._bind(fits[0]).status()
 
-    def fork(self, options: argparse.Namespace) -> Status:
-        asked = self._agent()
-        made = asked.fork(
-            options.entry,
-            before=options.before,
-            whole=options.whole,
-            format=options.format,
-            name=options.name,
-            session_dir=self.session_dir or None,
-        )
-        status = self.go_on(made.path, tools=asked.tools)
-        return replace(status, to_edit=made.text)
-
-    def model_(self, options: argparse.Namespace) -> Status:
-        asked = self._agent()
-        if options.model:
-            asked.use_model(options.model, window=options.window)
-        elif options.window:
-            raise UsageError("%agent model: --window goes with a model.")
-        return asked.status()
-
-    def goto(self, options: argparse.Namespace) -> Rows:
-        asked = self._agent()
-        moved = asked.goto(options.entry)
-        rows = [("text to edit", moved.editor_text)] if moved.editor_text else []
-        return Rows(("", ""), rows, leaf_line(asked.session, asked.harness.leaf))
-
-
-_COMMANDS: dict[str, Command] = {
-    "status": Command("where the agent stands: session, model, context", PiMagics.status),
-    "new": Command(
-        "start a new session, with the same model",
-        PiMagics.new,
-        (("--name",), {"help": "a name for the session"}),
-        (("--model",), {"help": "a server's address"}),
-        (("--format",), {"choices": ("v4", "v3"), "help": "v3: for pi to go on with"}),
-    ),
-    "open": Command(
-        "go on with a session file",
-        PiMagics.open,
-        (("file",), {"metavar": "FILE"}),
-    ),
-    "model": Command(
-        "show the model, or use another: http://host:port, with #name for one of its list",
-        PiMagics.model_,
-        (("model",), {"nargs": "?", "metavar": "MODEL"}),
-        (("--window",), {"type": tokens, "help": "tokens of its context window"}),
-    ),
-    "goto": Command(
-        "go to an entry of the session: the next prompt branches from there",
-        PiMagics.goto,
-        (
-            ("entry",),
-            {"metavar": "ENTRY", "help": "its number in the outline, its label, or its id"},
-        ),
-    ),
-    "use": Command(
-        "use another open agent",
-        PiMagics.use,
-        (("agent",), {"metavar": "AGENT", "help": "a variable, a session's name, its id's end"}),
-    ),
-    "fork": Command(
-        "go on in a new session that holds this branch, up to an entry",
-        PiMagics.fork,
-        (("entry",), {"nargs": "?", "metavar": "ENTRY", "help": "the leaf where none is named"}),
-        (("--before",), {"action": "store_true", "help": "up to before it, to ask it otherwise"}),
-        (("--whole",), {"action": "store_true", "help": "every branch"}),
-        (("--format",), {"choices": ("v3", "v4"), "help": "v3 is what pi opens too"}),
-        (("--name",), {"help": "a name for the new session"}),
-    ),
-    **SESSION_COMMANDS,
-    **AGENT_COMMANDS,
-}
+_COMMANDS: Mapping[str, Command] = {**CHOOSING_COMMANDS, **SESSION_COMMANDS, **AGENT_COMMANDS}
 
 _HELP = "\n".join(
     [

@@ -175,6 +175,7 @@ def _folder(session: Session) -> str:
     raise PiError(
         "session",
         f"The session's folder {safe_line(session.cwd, 300)} is not there. To go on in the "
-        "present one: pi_nb.agent(file, cwd='.') or `%agent resume SESSION --here`; then "
+        "present one: pi_nb.agent(file, cwd='.'), `%agent open FILE --here` or `%agent resume "
+        "SESSION --here`; then "
         "agent.fork(whole=True, cwd='.') makes a session of this folder of it.",
     )

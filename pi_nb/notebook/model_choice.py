@@ -10,11 +10,13 @@ from pi_nb.abort import AbortSignal
 from pi_nb.models.registry import resolve
 from pi_nb.models.types import ChatModel, End, Model, Request, StreamEvent
 from pi_nb.result import Err, PiError
+from pi_nb.text import safe_line
 
-NO_MODEL = (
-    "No model yet. Point at a local server, `%agent model http://127.0.0.1:8080`, or make an "
+_POINT = (
+    "Point at a local server, `%agent model http://127.0.0.1:8080`, or make an "
     'agent with one, `agent = pi_nb.agent(model=pi_nb.ScriptedModel(["Hello."]))`.'
 )
+NO_MODEL = f"No model yet. {_POINT}"
 
 
 class NoModel:
@@ -32,7 +34,7 @@ def no_model(used: tuple[str, str] | None) -> str:
     if used is None:
         return NO_MODEL
     provider, name = used
-    return f"No model is chosen. This session used {name} of {provider}. {NO_MODEL}"
+    return f"No model yet; the session used {safe_line(name)} of {safe_line(provider)}. {_POINT}"
 
 
 def chat_model(

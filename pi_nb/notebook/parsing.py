@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
 from pi_nb.result import PiError
 from pi_nb.text import plain
+
+MAGIC_WORDS = {
+    "overwrite=True replaces it": "--overwrite replaces it",
+    "format= says what it is": "--format says what it is",
+    "session.export(..., format='v4') makes one with lanes": "`%agent fork --whole --format v4` "
+    "makes one with lanes",
+    "Session.open(path, read_only=True) reads it": "`%tree FILE` reads it",
+}
+"""What an error says in Python's words, to what the user of a magic would type instead."""
+
+
+def in_options(message: str, words: Mapping[str, str]) -> str:
+    """An error's next step in the words of who asked: options, not arguments of Python."""
+    for said, typed in words.items():
+        message = message.replace(said, typed)
+    return message
 
 
 class HelpShown(Exception):
@@ -57,14 +73,18 @@ class Command:
         about: str,
         run: Callable[[Any, argparse.Namespace], Any],
         *arguments: tuple[Sequence[str], dict[str, Any]],
+        begins: Callable[[argparse.Namespace], object] = lambda _options: False,
     ) -> None:
         """
         Args:
             run: Given the magics, or the agent they use, and the options.
             arguments: Of `add_argument`, names and settings.
+            begins: Whether these options make an agent where there is none: they set
+                something of it. Else the user is told that there is none.
         """
         self.about = about
         self.run = run
+        self.begins = begins
         self._arguments = arguments
 
     def options(self, parser: argparse.ArgumentParser) -> None:
@@ -92,4 +112,4 @@ class as_usage_errors:
 
     def __exit__(self, _kind: Any, error: Any, _trace: Any) -> None:
         if isinstance(error, PiError):
-            raise UsageError(plain(error.message)) from None
+            raise UsageError(in_options(plain(error.message), MAGIC_WORDS)) from None

@@ -19,11 +19,13 @@ from pi_nb.session.codec import Format
 from pi_nb.session.entries import Entry
 from pi_nb.session.exporting import Exported, ExportFormat
 from pi_nb.session.fork import Fork, clone_session, fork_session
+from pi_nb.session.index import Diagnostic
 from pi_nb.session.markdown import to_markdown
 from pi_nb.session.outline import LIMIT, Outline
 from pi_nb.session.redact import Redaction
 from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
+from pi_nb.text import safe_line
 
 from .cells import Cells
 from .doctor import examine
@@ -45,6 +47,8 @@ class AgentSettings:
     harness: AgentHarness
     recovered: Recovered
     _cells: Cells
+    _told: tuple[Diagnostic, ...] = ()
+    """What is odd about the session's file, as far as it is known to the user."""
 
     def check_open(self) -> None:
         """Raises:
@@ -119,6 +123,15 @@ class AgentSettings:
             used=context.model,
             phase=self.harness.phase,
         )
+
+    def news(self) -> str:
+        """What writing did to the session's file besides: a torn end set aside, v3 made of
+        v1. Each is said once; `session.diagnostics` keeps it. Empty: nothing new."""
+        now = self.session.diagnostics
+        new = [odd for odd in now if odd not in self._told]
+        self._told = now
+        said = (safe_line(odd.message, 300) for odd in new)
+        return " ".join(f"{words[:1].upper()}{words[1:]}." for words in said)
 
     def doctor(self) -> Rows:
         """What may be wrong, looked at: kernel, versions, lock, session, model server.

@@ -9,6 +9,8 @@ from pi_nb.html import Html, element, table
 from pi_nb.js import dumps
 from pi_nb.messages import AssistantMessage, ToolCall, ToolResultMessage
 from pi_nb.models.types import Model
+from pi_nb.session.entries import MessageEntry
+from pi_nb.session.filters import BOOKKEEPING
 from pi_nb.session.in_words import entry_line
 from pi_nb.session.records import ApprovalRecord
 from pi_nb.session.session import Session
@@ -25,7 +27,7 @@ class Rows:
         self.note = note
 
     def __str__(self) -> str:
-        lines = [self.head, *self.rows] if any(self.head) else self.rows
+        lines = [self.head, *self.rows] if any(self.head) and self.rows else self.rows
         widths = (
             [max(len(line[i]) for line in lines) for i in range(len(self.head))] if lines else []
         )
@@ -45,7 +47,16 @@ class Rows:
 
     def _repr_html_(self) -> Html:
         body = table(self.head, self.rows) if self.rows else Html("")
-        return Html(body + element("p", self.note)) if self.note else body
+        return Html(body + element("p", *_with_code(self.note))) if self.note else body
+
+
+def _with_code(note: str) -> Iterator[object]:
+    """A note's words, what stands between backticks as code; one without a partner stays."""
+    pieces = note.split("`")
+    if len(pieces) % 2 == 0:
+        pieces[-2:] = ["`".join(pieces[-2:])]
+    for place, piece in enumerate(pieces):
+        yield element("code", piece) if place % 2 else piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +140,32 @@ def audit(session: Session, lane: str) -> Rows:
 
 
 def leaf_line(session: Session, leaf: str | None) -> str:
-    """Where the leaf is, by its number in the outline: the same on every run."""
-    if leaf is None:
+    """Where the leaf is, by the number of a row that the outline shows: the same on every run.
+
+    A change of model or a label is no row there: then it is the nearest row above.
+    """
+    seen = row_of(session, leaf)
+    if seen is None:
         return "The leaf is now before the first entry."
-    said = safe_line(entry_line(session.entry(leaf)), 60)
-    return f"The leaf is now {session.number(leaf)}, {said}"
+    return f"The leaf is now {numbered(session, seen)}"
+
+
+def row_of(session: Session, entry_id: str | None) -> str | None:
+    """The entry in whose row an outline marks this one; None: it has none above it."""
+    while entry_id is not None and not is_row(session, entry_id):
+        entry_id = session.parent_id(entry_id)
+    return entry_id
+
+
+def is_row(session: Session, entry_id: str) -> bool:
+    """Whether an outline shows an entry as it comes, without a filter."""
+    if session.type_of(entry_id) in BOOKKEEPING:
+        return False
+    entry = session.entry(entry_id)
+    return not (isinstance(entry, MessageEntry) and entry.message.role == "system")
+
+
+def numbered(session: Session, entry_id: str) -> str:
+    """`4, user: why?`: an entry by its number in the outline."""
+    said = safe_line(entry_line(session.entry(entry_id)), 60)
+    return f"{session.number(entry_id)}, {said}"

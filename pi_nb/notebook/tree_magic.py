@@ -9,19 +9,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
-from pi_nb.session.filters import FILTERS
+from pi_nb.session.filters import FILTERS, spelled
+from pi_nb.session.listing import session_head
 from pi_nb.session.outline import LIMIT, Outline
 from pi_nb.session.session import Session
-from pi_nb.text import quoted, safe_line
+from pi_nb.text import safe_line
 
 from .agent import Agent
+from .choosing import open_line, session_file
+from .commands import finds, labelled
 from .parsing import HelpShown, Parser, as_usage_errors
 from .status import leaf_line
 
@@ -38,7 +41,8 @@ def _parser() -> Parser:
     )
     add = parser.add_argument
     add("file", nargs="?", metavar="FILE", help="a session file to read, instead of the agent's")
-    add("--filter", choices=FILTERS, default="default", metavar="F", help=", ".join(FILTERS))
+    add("--filter", type=spelled, choices=FILTERS, default="default", metavar="F",
+        help=", ".join(FILTERS))  # fmt: skip
     add("--find", nargs="+", metavar="TEXT", help="only entries that hold it, whole texts searched")
     add("--goto", metavar="ENTRY", help="move the leaf there: a number, a label or an id")
     add("--label", nargs="+", metavar=("ENTRY", "TEXT"), help="label an entry; '' takes it away")
@@ -79,10 +83,7 @@ class TreeMagics(Magics):
         if options.label is not None and len(options.label) < 2:
             parser.error("--label wants an entry and a text, '' to take the label away")
         if options.file is not None and (options.goto is not None or options.label is not None):
-            parser.error(
-                f"{safe_line(options.file)} is only read; `%agent open FILE` makes an agent on it, "
-                "then --goto and --label are without FILE"
-            )
+            self._only_read(options)
         with as_usage_errors():
             outline = self._of_file(options) if options.file else self._of_agent(options)
         if options.out and self.shell is not None:
@@ -94,28 +95,51 @@ class TreeMagics(Magics):
         if asked is None:
             raise UsageError(f"{self._none_yet} `%tree FILE` reads a session's file.")
         if options.label is not None:
-            where, *words = options.label
-            entry = asked.label(" ".join(words), where)
-            said = f"labelled {quoted(' '.join(words))}" if any(words) else "no longer labelled"
-            print(f"{asked.session.number(entry.id)} is {said}.")
+            print(_labelled(asked, options.label))
         if options.goto is not None:
             moved = asked.goto(options.goto)
             print(leaf_line(asked.session, asked.harness.leaf))
             if moved.editor_text:
                 print(f"Text to edit: {safe_line(moved.editor_text, 400)}")
-        return asked.outline(options.lane, **_wish(options))
+        if news := asked.news():
+            print(news)
+        return _worded(asked.outline(options.lane, **_wish(options)), options)
+
+    def _only_read(self, options: argparse.Namespace) -> NoReturn:
+        """What to type instead, word for word."""
+        path = session_file(options.file)
+        head = session_head(path)
+        line = open_line(options.file, head.cwd if head else str(path.parent))
+        then = "--goto" if options.label is None else "--label"
+        raise UsageError(
+            f"%tree: {safe_line(options.file)} is only read here. `{safe_line(line, 300)}` makes "
+            f"an agent on it; after that, {then} without FILE."
+        )
 
     def _of_file(self, options: argparse.Namespace) -> Outline:
-        path = Path(options.file).expanduser()
-        if not path.exists():
-            raise UsageError(f"There is no file {options.file}. `%agent list` shows the sessions.")
+        path = session_file(options.file)
         open_here = Session.opened(path)
         session = open_here or Session.open(path, read_only=True)
         try:
-            return session.outline(options.lane or "main", **_wish(options))
+            return _worded(session.outline(options.lane or "main", **_wish(options)), options)
         finally:
             if open_here is None:
                 session.close()
+
+
+def _labelled(asked: Agent, words: Sequence[str]) -> str:
+    """Label the entry that the first word names. Where the last one names it, say so."""
+    right = "`%tree --label {entry} {text}`"
+    where, *rest = words
+    text = " ".join(rest)
+    if len(rest) > 1 and not finds(asked, where) and finds(asked, rest[-1]):
+        where, text = " ".join(words[:-1]), rest[-1]  # refused, with the right line
+    return labelled(asked, where, text, right)
+
+
+def _worded(outline: Outline, options: argparse.Namespace) -> Outline:
+    """What draws the rest of the rows, in options."""
+    return replace(outline, more="--all without --fold" if options.fold else "--all")
 
 
 def _wish(options: argparse.Namespace) -> dict[str, Any]:

@@ -236,7 +236,7 @@ def test_tab_offers_commands_levels_tools_labels_ids_and_agents(kernel: LiveKern
     kernel.good(TWO)
     kernel.good("%%agent\none")
     kernel.good("%agent label start 1")
-    leaf = kernel.good("print(agent.harness.leaf[-8:])").stdout.strip()
+    leaf = kernel.good("print(agent.session.number(agent.harness.leaf))").stdout.strip()
 
     assert {"fork", "goto", "doctor", "use"} <= _offered(kernel, "%agent ")
     assert {"thinking"} <= _offered(kernel, "%agent thi")

@@ -68,8 +68,10 @@ def test_a_list_shows_which_sessions_are_of_pi(here: Here) -> None:
     begun(here.root / "pi", "rice", format="v3")
     begun(here.root / "ours", "elsewhere", cwd="..")
 
-    assert [row[1:4:2] for row in here.run("list", "")] == [("", "pi"), ("Kitchen", "")]
+    assert [row[1:4:2] for row in here.run("list", "")] == [("", "v3 of pi"), ("Kitchen", "v4")]
     assert len(here.run("list", "--all")) == 3
+    assert here.run("list", "").head == ("id", "name", "last message", "format")
+    assert here.run("list", "--all").head[-1] == "folder"
 
 
 def test_the_latest_is_resumed_or_the_named_one_and_here_where_that_is_wanted(here: Here) -> None:
@@ -87,7 +89,8 @@ def test_the_latest_is_resumed_or_the_named_one_and_here_where_that_is_wanted(he
 def test_without_any_session_the_next_step_is_named(here: Here) -> None:
     with pytest.raises(UsageError, match="%agent list --all"):
         here.run("resume", "")
-    assert "starts one" in here.run("list", "").note
+    assert "starts one; `--all` looks in every folder." in here.run("list", "").note
+    assert here.run("list", "--all").note == "No sessions yet. A %%agent cell starts one."
 
 
 def test_a_search_shows_where_it_was_said(here: Here) -> None:
@@ -100,7 +103,8 @@ def test_a_search_shows_where_it_was_said(here: Here) -> None:
         ("", "#1", "green tea"),
         ("Kitchen", "#1", "a cup of tea"),
     ]
-    assert here.run("search", "coffee").note == "Not found."
+    assert here.run("search", "coffee").note == "Not found; `--all` looks in every folder."
+    assert here.run("search", "--all coffee").note == "Not found."
 
 
 def test_a_search_with_many_hits_says_that_there_are_more(here: Here) -> None:
@@ -111,7 +115,11 @@ def test_a_search_with_many_hits_says_that_there_are_more(here: Here) -> None:
     rows = here.run("search", "tea")
 
     assert len(rows) == MOST_HITS
-    assert rows.note.startswith("The first 50 hits;")
+    assert rows.note == "The first 50 hits; `--most 500` shows more."
+    assert len(here.run("search", "tea --most 500")) == MOST_HITS + 1
+    assert len(here.run("search", "tea --most 1")) == 1
+    with pytest.raises(UsageError, match="a whole number of rows"):
+        here.run("search", "tea --most 0")
 
 
 def test_a_session_is_renamed_and_deleted_by_its_name(here: Here) -> None:

@@ -90,7 +90,7 @@ def test_a_file_is_read_and_left_as_it_is(kernel: LiveKernel, tmp_path: Path) ->
         ("%tree nowhere.jsonl", "There is no file nowhere.jsonl"),
         ("%tree --filter tools", "choose from"),
         ("%tree --label 1", "--label wants an entry and a text"),
-        ("%tree x.jsonl --goto 1", "`%agent open FILE`"),
+        ("%tree x.jsonl --goto 1", "There is no file x.jsonl"),
         ("%tree -o 1x", "-o wants a Python name"),
         ("%tree --nonsense", "See `%tree -h`"),
     ],

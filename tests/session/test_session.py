@@ -529,3 +529,13 @@ def test_an_entry_can_be_had_by_its_number_in_the_outline(tmp_path: Path) -> Non
         for number in (0, -1, 3):
             with pytest.raises(PiError, match=f"no entry has the number {number}; .*1 to 2"):
                 session.entry(number)
+
+
+def test_a_number_beyond_the_last_entry_is_no_end_of_an_id(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", cwd=tmp_path) as session:
+        body = MessageEntry(id="0000-1299", message=user("a"))
+        session.append_sync(body)
+
+        with pytest.raises(PiError, match="'99'"):
+            session.find("99")
+        assert session.find("1299").id == "0000-1299"
