@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pi_nb.html import Html, element, table
 from pi_nb.result import PiError
-from pi_nb.text import count
+from pi_nb.text import count, safe_line
 
 from .branch import Branch
 from .budget import Budget
@@ -148,7 +148,7 @@ class SweepTable(Sequence[SweepRow]):
     def _notes(self) -> Iterator[str]:
         for why in dict.fromkeys(row.nothing for row in self.rows if row.nothing):
             number = sum(row.nothing == why for row in self.rows)
-            yield f"Nothing to compact for {number:,}: {why}"
+            yield f"Nothing to compact for {number:,}: {safe_line(why, 200)}"
 
     def __str__(self) -> str:
         return self.text()
@@ -214,7 +214,7 @@ def sweep(
         asked = list(budgets)
     one_by_one = _Sweep(branch)
     rows = [row for given in policies for row in one_by_one.rows(as_policy(given), asked)]
-    return SweepTable(tuple(rows), branch.size.source)
+    return SweepTable(tuple(rows), one_by_one.before.source)
 
 
 class _Sweep:
@@ -223,7 +223,8 @@ class _Sweep:
     def __init__(self, branch: Branch) -> None:
         # A tuple is looked at faster than the snapshot of a session's list, and often here.
         self._branch = branch = replace(branch, items=tuple(branch.items))
-        self._before = branch.size.tokens
+        self.before = branch.size
+        self._before = self.before.tokens
         self._weight = branch.weight(branch.start)
         self._why_not = ""
         self._meant: dict[int, tuple[Any, ...]] = {}
