@@ -17,7 +17,7 @@ from pi_nb.text import count, safe_line
 from .choosing import HERE, Magics, where
 from .making import working_folder
 from .parsing import Command
-from .status import Rows, Status
+from .status import Rows, Status, sentence
 
 MOST_HITS = 50
 """Rows of a search in a cell where nobody says how many."""
@@ -81,7 +81,9 @@ def _rename(magics: Magics, options: argparse.Namespace) -> Rows:
     named = safe_line(options.name)
     said = f"is now named {named}" if named else "has no name any more"
     # An agent that is open on it tells the rest itself.
-    besides = "" if Session.opened(info.path) else "".join(f" {odd.message}." for odd in done)
+    besides = (
+        "" if Session.opened(info.path) else "".join(f" {sentence(odd.message)}" for odd in done)
+    )
     return Rows(("", ""), [], f"{info.short_id} {said}.{besides}")
 
 

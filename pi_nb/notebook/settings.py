@@ -25,12 +25,11 @@ from pi_nb.session.outline import LIMIT, Outline
 from pi_nb.session.redact import Redaction
 from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
-from pi_nb.text import safe_line
 
 from .cells import Cells
 from .doctor import examine
 from .model_choice import chat_model
-from .status import Rows, Status, audit
+from .status import Rows, Status, audit, sentence
 
 
 class ForkedFile(NamedTuple):
@@ -130,8 +129,7 @@ class AgentSettings:
         now = self.session.diagnostics
         new = [odd for odd in now if odd not in self._told]
         self._told = now
-        said = (safe_line(odd.message, 300) for odd in new)
-        return " ".join(f"{words[:1].upper()}{words[1:]}." for words in said)
+        return " ".join(sentence(odd.message) for odd in new)
 
     def doctor(self) -> Rows:
         """What may be wrong, looked at: kernel, versions, lock, session, model server.

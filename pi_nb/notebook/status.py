@@ -139,6 +139,12 @@ def audit(session: Session, lane: str) -> Rows:
     return Rows(("tool", "arguments", "approval", "outcome", "result"), rows)
 
 
+def sentence(words: str) -> str:
+    """What is odd, in words of one line, as a sentence among others. May be hostile."""
+    line = safe_line(words, 300).rstrip(".")
+    return f"{line[:1].upper()}{line[1:]}."
+
+
 def leaf_line(session: Session, leaf: str | None) -> str:
     """Where the leaf is, by the number of a row that the outline shows: the same on every run.
 

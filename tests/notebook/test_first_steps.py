@@ -177,6 +177,15 @@ def test_an_upgrade_is_told_once_where_it_happens(
     assert (tmp_path / "s.jsonl.v1").exists()
 
 
+def test_a_rename_that_upgrades_the_file_says_so(shell: Shell, tmp_path: Path) -> None:
+    v1(tmp_path / "s.jsonl", tmp_path)
+
+    note = shell.run("%agent rename s.jsonl Kitchen").note
+
+    assert "is now named Kitchen. The file was of version 1" in note
+    assert note.endswith("s.jsonl.v1.")
+
+
 def test_a_prompt_that_upgrades_the_file_says_so_below_its_answer(
     shell: Shell, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
