@@ -330,7 +330,7 @@ def _row_lines(shot: Shot) -> Iterator[str]:
     tokens = max(len("≈tokens"), *(len(f"{row.tokens:,}") for row in single))
     by = max(len(row.by) for row in single)
     head = f"  {'by':<{by}}" if by else ""
-    yield f"   {'#':>{number}} {'':{name}} {'≈tokens':>{tokens}}{head}"
+    yield f"   {'#':>{number}} {'':{name}} {'≈tokens':>{tokens}}{head}".rstrip()
     for row in rows:
         if isinstance(row, Gap):
             gap = " " * (number + name + tokens + by + (8 if by else 6) - 1)

@@ -32,17 +32,18 @@ from pi_nb.text import count, one_line
 
 from . import current
 from .cells import Cell, Cells, Walked
+from .compacting import AgentCompacting
 from .display import LiveCell, footer
 from .kernel import ask_by_input, can_ask, cell_id, in_cell, on_main_thread
 from .kernel_tools import PYTHON
 from .model_choice import NoModel, no_model
 from .running import BackgroundRun
-from .settings import AgentSettings
+from .snapshot_views import SnapshotViews
 
 T = TypeVar("T")
 
 
-class Agent(AgentSettings):
+class Agent(AgentCompacting, SnapshotViews):
     """A conversation with a model that may use tools, written to a session file.
 
     Made by `pi_nb.agent(...)`. `agent.last` is the last result, `agent.session` the tree,

@@ -28,6 +28,7 @@ from pi_nb.session.entries import (
     MessageEntry,
     Replacement,
 )
+from pi_nb.session.in_words import message_line
 from pi_nb.session.session import Session
 from pi_nb.tokens import estimate_all
 
@@ -59,10 +60,6 @@ def compacted_twice() -> Session:
     return session
 
 
-def became(*entries: Entry, where: int | None = None) -> list[tuple[int, str]]:
-    return [(row.number, row.became) for row in before_after(grown(*entries), where).rows]
-
-
 def test_every_entry_says_what_became_of_it_and_the_summary_joins_both_sides() -> None:
     found = before_after(compacted_twice())
 
@@ -75,8 +72,11 @@ def test_every_entry_says_what_became_of_it_and_the_summary_joins_both_sides() -
     ]
     assert (found.before, found.after) == (21, 18)
     assert found.delta == sum(row.delta for row in found.rows) == -3
-    assert [item.message.content for item in found.gone] == ["u3" * 4, "u4" * 4]
-    assert [message.content for message in found.kept] == ["u5" * 4]
+    assert [message_line(item.message) for item in found.gone] == [
+        "user: u3u3u3u3",
+        "user: u4u4u4u4",
+    ]
+    assert [*map(message_line, found.kept)] == ["user: u5u5u5u5"]
 
 
 def test_an_older_compaction_is_had_by_its_number_and_as_an_entry() -> None:

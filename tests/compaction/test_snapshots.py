@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from html.parser import HTMLParser
 from textwrap import dedent
@@ -233,6 +234,9 @@ TARGETS = st.tuples(
 )
 
 
+_own = itertools.count()
+
+
 def body(kind: Any, ids: list[str]) -> Entry:
     """An entry of this kind; `kind` with a number is about one of the ids so far."""
     if isinstance(kind, tuple):
@@ -242,9 +246,8 @@ def body(kind: Any, ids: list[str]) -> Entry:
             case "compact":
                 return CompactionEntry(summary="so far", first_kept_entry_id=target)
             case "own":
-                return CompactionEntry(id="own" + "x" * len(ids), summary="so far").having(
-                    first_kept_entry_id="own" + "x" * len(ids)
-                )
+                own = f"own-{next(_own)}"
+                return CompactionEntry(id=own, summary="so far", first_kept_entry_id=own)
             case "tail":
                 tail = (user("kept"), user("kept too"))
                 return CompactionEntry(summary="so far", retained_tail=tail)
