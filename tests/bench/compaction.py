@@ -18,6 +18,18 @@ rows have no bound, and say what the first leaves out: the files of the history,
 with every plan, and the reading of the session, which both do once.
 
 It needs Node 22 or newer and, once, `npm ci --ignore-scripts` in `tests/interop`.
+
+Measured on 2026-12-01, two cores that did other work too (load about 3), Python 3.11.7, Node
+24.19.0, pi 1.6.0, one round:
+
+    entries                                    pi        pi_nb    part
+    100,000    a plan                      523 ms      40.9 ms    0.08
+    100,000    a plan and its files        523 ms       292 ms    0.56
+    100,000    the file read, a plan     4,231 ms    21,331 ms    5.04
+      1,000    1,000 settings              728 ms      27.2 ms    0.04
+
+The third row is what checking 100,000 messages field by field costs when all of them are in
+context; with a compaction on the branch only what it kept is read.
 """
 
 from __future__ import annotations
