@@ -408,13 +408,11 @@ def _row_cells(rows: Sequence[AlignedRow]) -> Iterator[Sequence[object]]:
         if isinstance(row, Folded):
             yield "", "", "", "", element("em", str(row))
             continue
-        text: object = row.text
-        if row.became in GONE:
-            text = element("del", text)
-        elif row.before is None:
-            text = element("strong", text)
+        before, after, delta = _numbers(row)
+        gone = element("del", before) if row.became in GONE else before
+        text = element("strong", row.text) if row.before is None else row.text
         said = (element("em", row.became), " ", text)
-        yield row.number or "", *_numbers(row), said
+        yield row.number or "", gone, after, delta, said
 
 
 def _change_html(changes: Sequence[SectionChange]) -> Iterator[Html]:

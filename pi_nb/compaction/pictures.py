@@ -180,7 +180,7 @@ class Picture:
                 continue
             parts.append(_html_title(shot))
             parts.append(element("dd", *self._html_blocks(shot)))
-            sent = ["→ ", element("strong", shot.projection)]
+            sent = [f"→ {shot.projection}"]
             parts.append(element("dd", *sent, element("br"), element("em", _tokens(shot))))
             if rows and shot.moment.shown:
                 listed = element("ul", *_row_items(shot))
@@ -235,6 +235,8 @@ def _marked(state: State, name: str) -> Html:
             return element("strong", block)
         case "replaced":
             return element("strong", element("em", block))
+        case "summarised":
+            return element("del", name)  # struck through, the shade would hide it
         case "not sent":
             return element("del", element("em", block))
         case _:
