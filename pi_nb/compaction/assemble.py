@@ -19,11 +19,12 @@ from .transcript import as_text
 TURN_HEADING = "## Turn in Progress"
 _TURN_WORDS = "The rest of this turn follows word for word; what was asked in it is still open."
 
-# Also the lists as pi writes them: a summary of its own may be carried on here.
-_LISTS = re.compile(
-    r"\s*<(files-read|files-modified|read-files|modified-files)>\n.*?\n</\1>", re.DOTALL
+# Also the lists as pi writes them: a summary of its own may be carried on here. What a writer
+# left open reaches no further than the next tag: it must not take the summary with it.
+_LISTS = re.compile(r"\s*<(files-read|files-modified|read-files|modified-files)>\n[^<]*?\n?</\1>")
+_PINNED = re.compile(
+    r"\s*<(pinned(?:-\d+)?) entry=\"[^\"]*\">\n(?:(?!<\1 entry=).)*?\n</\1>", re.DOTALL
 )
-_PINNED = re.compile(r"\s*<(pinned(?:-\d+)?) entry=\"[^\"]*\">\n.*?\n</\1>", re.DOTALL)
 
 
 def assembled(
@@ -49,7 +50,7 @@ def pin_block(name: str, item: ContextItem) -> str:
     """A pinned entry as it stands in a summary: its words untouched."""
     words = pinned_words(item)
     tag, number = "pinned", 1
-    while f"</{tag}>" in words:
+    while f"</{tag}>" in words or f"<{tag} entry=" in words:
         number += 1
         tag = f"pinned-{number}"
     return f'<{tag} entry="{name}">\n{words}\n</{tag}>'
@@ -66,7 +67,7 @@ _WHOLE = 1 << 40
 def without_extras(summary: str) -> str:
     """A stored summary as a writer is shown it again: without pinned words and lists of
     files, which are put around the next one anyway."""
-    return _PINNED.sub("", _LISTS.sub("", summary)).strip()
+    return _LISTS.sub("", _PINNED.sub("", summary)).strip()
 
 
 def _file_lists(files: Files) -> Iterable[tuple[str, Sequence[str]]]:

@@ -92,11 +92,16 @@ class Prompts:
         f"\n\n{_SHAPE}\n{_STYLE}"
     )
     """Asked for a branch that is left."""
+    carry: str = (
+        "The conversation above goes on from an earlier part, which the earlier summary above "
+        "stands for. Write one text of both, and leave nothing out that the earlier one needs."
+    )
+    """Added to the last two where they are too long to be read at once."""
     focus: str = "The user asks that the summary look above all at this: {instructions}"
     """Added where the user gave instructions."""
     again: str = (
-        "Your last answer had none of the headings. Answer with the summary alone, beginning with "
-        "the first of the headings."
+        "Your last answer was no summary: it had none of the headings, or it called a tool. Answer "
+        "with the summary alone, beginning with the first of the headings."
     )
     """Added where an answer lacked the shape and is asked for once more."""
 
@@ -110,6 +115,8 @@ class Prompts:
         if material.previous:
             parts.append(fenced("earlier_summary", material.previous))
         parts.append(self._question(material))
+        if material.previous and material.kind != "history":
+            parts.append(self.carry)
         if material.instructions:
             # Not `format`: a replaced text may hold braces of its own.
             parts.append(self.focus.replace("{instructions}", material.instructions))
@@ -129,5 +136,5 @@ PREFIX_HEADINGS = ("Asked", "Done So Far", "Needed for the Rest")
 
 def fenced(tag: str, text: str) -> str:
     """A text between tags that it cannot close."""
-    inside = re.sub(rf"<(?=/?{tag}\b)", "‹", text, flags=re.IGNORECASE)
+    inside = re.sub(rf"<(?=\s*/?\s*{tag}\b)", "‹", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{inside}\n</{tag}>"

@@ -17,7 +17,7 @@ code are text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pi_nb.result import PiError
 
@@ -38,7 +38,15 @@ _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 
 def headings(text: str) -> list[tuple[int, int, str]]:
     """The headings of a Markdown text: line number from 0, level from 1, words."""
-    found: list[tuple[int, int, str]] = []
+    return [
+        (number, len(heading[1]), heading[2])
+        for number, line in outside_fences(text)
+        if (heading := _HEADING.match(line))
+    ]
+
+
+def outside_fences(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that are not code between fences, each with its number from 0."""
     fence = ""
     for number, line in enumerate(text.split("\n")):
         if marks := _FENCE.match(line):
@@ -47,9 +55,8 @@ def headings(text: str) -> list[tuple[int, int, str]]:
                 fence = mark
             elif mark[0] == fence[0] and len(mark) >= len(fence):
                 fence = ""
-        elif not fence and (heading := _HEADING.match(line)):
-            found.append((number, len(heading[1]), heading[2]))
-    return found
+        elif not fence:
+            yield number, line
 
 
 def has_shape(text: str) -> bool:

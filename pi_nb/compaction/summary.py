@@ -30,8 +30,8 @@ class Material:
     messages: Sequence[AgentMessage]
     """As they are shown in context, oldest first; never empty."""
     previous: str | None = None
-    """The summary that came before, to be carried on; only for `history`. Without the pinned
-    words and the lists of files."""
+    """The summary that came before, to be carried on: for `history`, and for what is read in
+    pieces. Without the pinned words and the lists of files."""
     instructions: str | None = None
     """What the user asked the summary to look at."""
     files: Files = field(default_factory=Files)

@@ -22,9 +22,17 @@ def open_from(branch: Branch) -> int:
     total = len(branch.items)
     for place in range(total - 1, -1, -1):
         said = branch.items[place].message
-        if isinstance(said, AssistantMessage) and said.stop_reason not in ("error", "aborted"):
+        if isinstance(said, AssistantMessage) and _answers(said):
             return place if said.tool_calls and place < total - 1 else place + 1
     return branch.start
+
+
+def _answers(said: AssistantMessage) -> bool:
+    """Whether a reply answers anything: one that failed does not, nor one that says nothing,
+    as where a server cut the prompt in silence (C-41)."""
+    if said.stop_reason in ("error", "aborted"):
+        return False
+    return bool(said.tool_calls or said.text.strip())
 
 
 def keeping_unanswered(plan: Plan) -> Plan | NothingToCompact:

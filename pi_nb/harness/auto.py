@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from pi_nb.abort import Aborted, unless_aborted
@@ -116,10 +117,23 @@ class AutoCompactor:
             return False
         return await self._make_room(self._fill(None), "overflow")
 
+    async def asked_again(self, messages: tuple[AgentMessage, ...]) -> None:
+        """After the request was made again with these: where it was too long once more, say so
+        and stop. Compacting again would be paid for again (C-09)."""
+        answers = [said for said in messages if isinstance(said, AssistantMessage)]
+        if answers and self._too_long(answers[-1]):
+            fill = self._fill(None)
+            again = "The provider found the request too long again, after a compaction."
+            self._given_up = f"{again} {self._stuck(fill)}"
+            await self._tell(fill, "overflow", "stopped", self._given_up)
+
     def _too_long(self, said: AssistantMessage) -> bool:
+        model = self._state.model.model
+        if (said.provider, said.model) != (model.provider, model.id):
+            return False  # another model said so, whose window is not ours any more (C-42)
         if said.stop_reason == "error":
             return failure_of(said).kind == "overflow"
-        window = self._state.model.model.context_window
+        window = model.context_window
         sent = said.usage.input + said.usage.cache_read + said.usage.cache_write
         cut = said.stop_reason == "length" and not said.usage.output and not said.content
         return cut and sent >= window * EMPTY_AT
@@ -157,20 +171,7 @@ class AutoCompactor:
     async def _make_room(self, fill: _Fill, trigger: Trigger) -> bool:
         """Whether the context is smaller now. Tells what it decides."""
         state, settings = self._state, self._compactor.settings
-
-        async def tell(decision: str, why: str, tokens: int = fill.tokens) -> None:
-            await state.tell(
-                AutoCompaction.model_validate(
-                    {
-                        "trigger": trigger,
-                        "decision": decision,
-                        "why": why,
-                        "tokens": tokens,
-                        "limit": fill.limit,
-                    }
-                )
-            )
-
+        tell = partial(self._tell, fill, trigger)
         if self._given_up:
             return False
         if settings.auto == "off":
@@ -182,6 +183,21 @@ class AutoCompactor:
             return await self._compacted(fill, trigger, tell)
         finally:
             state.phase = phase
+
+    async def _tell(
+        self, fill: _Fill, trigger: Trigger, decision: str, why: str, tokens: int | None = None
+    ) -> None:
+        await self._state.tell(
+            AutoCompaction.model_validate(
+                {
+                    "trigger": trigger,
+                    "decision": decision,
+                    "why": why,
+                    "tokens": fill.tokens if tokens is None else tokens,
+                    "limit": fill.limit,
+                }
+            )
+        )
 
     async def _compacted(self, fill: _Fill, trigger: Trigger, tell: _Tell) -> bool:
         state, compactor = self._state, self._compactor

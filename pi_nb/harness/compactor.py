@@ -25,7 +25,7 @@ from pi_nb.compaction.summarize import ModelSummariser, SummaryFailed
 from pi_nb.compaction.summary import Material, Summariser, Written
 from pi_nb.compaction.unanswered import keeping_unanswered
 from pi_nb.messages import Usage
-from pi_nb.models.types import ChatModel
+from pi_nb.models.types import ChatModel, RequestOptions
 from pi_nb.result import PiError
 from pi_nb.session.entries import CompactionEntry
 
@@ -160,7 +160,7 @@ class Compactor:
                 asking,
                 model.model,
                 self.settings.prompts,
-                self._state.options.having(thinking_level=self._state.thinking_level),
+                self._options(model),
                 self.settings.check_shape,
                 self.weighing.estimator(),
                 wish.on_piece,
@@ -183,6 +183,16 @@ class Compactor:
             raise SummaryFailed(material, "the summariser gave no text")
         paid.append(written.usage)
         return written
+
+    def _options(self, model: ChatModel) -> RequestOptions:
+        """What a summary is asked with: as a turn, but for what another provider must not see:
+        headers, which may hold a key, and fields of a body that it does not know."""
+        state = self._state
+        options = state.options.having(thinking_level=state.thinking_level)
+        ours, other = state.model.model, model.model
+        if (ours.provider, ours.base_url) == (other.provider, other.base_url):
+            return options
+        return options.having(headers={}, extra_body={})
 
     async def pay(self, usage: Usage, cause: str, proposal: Proposal | None = None) -> None:
         """Put on record what was paid. With a proposal, its entry says so itself once it is

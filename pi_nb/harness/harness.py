@@ -346,6 +346,7 @@ class AgentHarness(Compacting, Navigating, Settings):
         if await self._auto.overflowed(messages):
             end = await run_loop(self._host, [], self._state.signal)
             again, reason = await self._retried(end)
+            await self._auto.asked_again(again)
             messages += again
         await self._auto.after_run(reason)
         answers = [m for m in messages if isinstance(m, AssistantMessage)]
