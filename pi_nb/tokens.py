@@ -56,6 +56,8 @@ class Estimator:
     """Tokens of one message, with what a provider puts around it."""
     weigh_text: Callable[[str], int] = field(repr=False)
     """Tokens of a text that is no message: a system prompt, a tool's schema."""
+    around: int = 0
+    """How many of a message's tokens are what a provider puts around it."""
 
 
 def estimate_tokens(message: AgentMessage) -> int:
@@ -95,8 +97,24 @@ def _units(message: AgentMessage) -> int:
 
 
 WRAPPING = {"claude_v3": 29, "claude_v4.7": 29}
-"""Tokens that a provider puts around each message; 4 for the families that are not here."""
 IMAGE_TOKENS = IMAGE_UNITS // 4
+
+
+def wrapping(family: str) -> int:
+    """Tokens that a provider puts around each message of a family: 29 on Anthropic's models,
+    4 elsewhere."""
+    return WRAPPING.get(family, 4)
+
+
+def weigh_with(weigh_text: Callable[[str], int], around: int) -> Callable[[AgentMessage], int]:
+    """How messages are weighed where texts are weighed like this: a message is its texts, its
+    images, and `around` for what is put around it. What is never sent weighs 0."""
+
+    def weigh(message: AgentMessage) -> int:
+        text, images = said(message)
+        return 0 if text is None else around + weigh_text(text) + images * IMAGE_TOKENS
+
+    return weigh
 
 
 def weigh_by(family: str) -> Callable[[AgentMessage], int]:
@@ -106,18 +124,10 @@ def weigh_by(family: str) -> Callable[[AgentMessage], int]:
         PiError: `invalid_argument`: there are no weights for it.
     """
     estimate_pieces("", family)
-    around = WRAPPING.get(family, 4)
-
-    def weigh(message: AgentMessage) -> int:
-        text, images = _said(message)
-        if text is None:
-            return 0
-        return around + estimate_pieces(text, family) + images * IMAGE_TOKENS
-
-    return weigh
+    return weigh_with(lambda text: estimate_pieces(text, family), wrapping(family))
 
 
-def _said(message: AgentMessage) -> tuple[str | None, int]:
+def said(message: AgentMessage) -> tuple[str | None, int]:
     """The text that a message sends, and its images; no text where nothing is sent."""
     match message:
         case UserMessage() | CustomMessage() | ToolResultMessage():
