@@ -43,6 +43,6 @@ class Weighing:
         state = self._state
         branch = Branch.of(state.session, state.lane, self.estimator())
         measured = branch.size
-        if measured.reported or not branch.items:
+        if measured.reported:
             return measured
         return Estimate(measured.tokens + self.fixed(branch.estimator), measured.source)
