@@ -5,9 +5,12 @@ Weighing anew would cost the length of the branch at every turn; each message is
 
 from __future__ import annotations
 
+from pi_nb.calibration import Calibration
 from pi_nb.compaction.branch import Branch
+from pi_nb.estimators import estimator, family_of
 from pi_nb.js import dumps
-from pi_nb.tokens import PI, Estimate, Estimator
+from pi_nb.session.context import ContextItem
+from pi_nb.tokens import Estimate, Estimator
 
 from .compaction_settings import CompactionSettings
 from .host import State
@@ -19,6 +22,10 @@ class Weighing:
     def __init__(self, state: State, settings: CompactionSettings) -> None:
         self._state = state
         self._settings = settings
+        self._calibration: Calibration | None = None
+        self._family = ""
+        self._count = 0
+        self._last: ContextItem | None = None
 
     def estimator(self) -> Estimator:
         """What the settings name; else calibrated where usage was reported, else the pieces of
@@ -28,7 +35,30 @@ class Weighing:
             PiError: `invalid_argument`, no such estimator.
         """
         chosen = self._settings.estimator
-        return PI if chosen is None or isinstance(chosen, str) else chosen
+        if chosen is not None:
+            return estimator(chosen) if isinstance(chosen, str) else chosen
+        calibration = self._grown()
+        return calibration.estimator() if calibration.intervals else calibration.base
+
+    def _grown(self) -> Calibration:
+        """The calibration with the messages that are new; begun again where the branch or the
+        family is another."""
+        state = self._state
+        model = state.model.model
+        family = family_of(model.provider, model.id)
+        items = state.session.context(state.lane).items
+        known = self._count
+        same = known <= len(items) and (not known or items[known - 1] is self._last)
+        if self._calibration is None or not same or family != self._family:
+            self._calibration, self._family, known = (
+                Calibration(estimator(f"piece/{family}")),
+                family,
+                0,
+            )
+        for item in items[known:]:
+            self._calibration.add(item.message)
+        self._count, self._last = len(items), items[-1] if items else None
+        return self._calibration
 
     def fixed(self, estimator: Estimator) -> int:
         """Tokens of the system prompt and the tools, as the last turn had them."""

@@ -181,7 +181,7 @@ async def test_what_cannot_get_smaller_stops_the_run_and_names_the_fixed_part() 
 
 
 async def test_an_abort_while_a_context_is_compacted_ends_the_run_and_writes_no_summary() -> None:
-    model = ScriptedModel(answers, context_window=4_000, pace=0.01)
+    model = ScriptedModel(answers, context_window=4_000)
     harness, told = harness_of(model, reserve=2_000)
 
     async def stop(event: Event) -> None:
