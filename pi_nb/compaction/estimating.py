@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from pi_nb.calibration import Calibration
+from pi_nb.calibration import Calibration, calibrated
 from pi_nb.estimators import estimator, family_of
 from pi_nb.html import Html, element
 from pi_nb.messages import AgentMessage, AssistantMessage
@@ -118,6 +118,26 @@ def calibration(session: Session, base: Estimator, lane: str = "main") -> Calibr
         else:
             found.add(message)
     return found
+
+
+def session_estimator(session: Session, lane: str = "main", name: str = "calibrated") -> Estimator:
+    """An estimator that suits a session as it is at a lane's leaf.
+
+    Args:
+        name: `calibrated`: by the usage in its context, the pieces of its model's family where
+            that holds too little; `piece`: those; or what `estimator` takes.
+
+    Raises:
+        PiError: `invalid_argument`: no such estimator; `invalid_state`: its package is not
+            installed.
+    """
+    if name not in ("calibrated", "piece"):
+        return estimator(name)
+    context = session.context(lane)
+    base = estimator(f"piece/{family_of(*(context.model or ('', '')))}")
+    if name == "piece":
+        return base
+    return calibrated(context.messages, base, (context.believed_from,))
 
 
 def estimator_errors(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
+from pi_nb.compaction.branch import Branch
+from pi_nb.compaction.composition import LARGEST, Composition
 from pi_nb.compaction.plan import NothingToCompact, Plan
 from pi_nb.compaction.proposal import Proposal
 from pi_nb.messages import (
@@ -15,13 +17,13 @@ from pi_nb.messages import (
 from pi_nb.result import PiError
 from pi_nb.session.context import shown
 from pi_nb.session.entries import ContextEditEntry
-from pi_nb.tokens import Estimate
+from pi_nb.tokens import Estimate, Estimator
 
 from .compaction_settings import CompactionSettings
 from .compactor import Compactor, Wish
 from .limits import Spent
 from .settings import Settings
-from .turn import CompactResult, Phase, UndoResult
+from .turn import CompactResult, Phase, UndoResult, written
 from .undoing import last_change
 
 T = TypeVar("T")
@@ -47,6 +49,41 @@ class Compacting(Settings):
     def size(self) -> Estimate:
         """What the next request holds, prompt and tools included, and how we know."""
         return self._compactor.weighing.size()
+
+    async def prompt_text(self) -> str:
+        """The system prompt of a turn that would begin now."""
+        state = self._state
+        return await written(state.system_prompt, state.prompt_context())
+
+    def composition(
+        self,
+        system_prompt: str | Mapping[str, str] | None = None,
+        *,
+        estimator: Estimator | None = None,
+        largest: int = LARGEST,
+    ) -> Composition:
+        """What the next request holds, by kind. Nothing is asked and nothing written.
+
+        Args:
+            system_prompt: As `prompt_text` gives it, or its sections by name; None: that of the
+                last turn.
+            estimator: None: as the settings say.
+            largest: How many of the largest items are named.
+
+        Raises:
+            PiError: `invalid_argument`, no such estimator or budget.
+        """
+        state = self._state
+        branch = self._compactor.branch()
+        if estimator is not None:
+            branch = Branch.of(self.session, self.lane, estimator)
+        return Composition.of(
+            branch,
+            self._compactor.budget(),
+            system_prompt=state.last_prompt if system_prompt is None else system_prompt,
+            tools=[state.tools[name].spec for name in state.active],
+            largest=largest,
+        )
 
     def plan(self, wish: Wish | None = None) -> Plan | NothingToCompact:
         """What a compaction would do, free and at once. Nothing is asked and nothing written.
