@@ -24,9 +24,6 @@ SMALLEST_PART = 200
 """Characters that stay of one message, however hard is cut, where a piece can hold so many."""
 LEAST_ROOM = 64
 """Tokens; nothing can be said in less."""
-_NOTE_ROOM = 32
-"""Tokens for the note on what was left out."""
-
 _Part = Callable[[int], str]
 """A part of the transcript, cut to so many characters and a note."""
 
@@ -52,13 +49,21 @@ def fitted(messages: Sequence[AgentMessage], room: int, estimator: Estimator = P
         if len(pieces) <= MOST_PIECES:
             return ["\n\n".join(piece) for piece in pieces] or ["(no text)"]
         if limit <= SMALLEST_PART:
-            break
+            return _newest(pieces, room, estimator)
         limit = max(limit // 4, SMALLEST_PART)
-    pieces = _packed((part(limit) for part in parts), parts, room - _NOTE_ROOM, estimator)
-    kept = pieces[-MOST_PIECES:]
-    left_out = len(parts) - sum(map(len, kept))
-    note = f"[the oldest {left_out:,} of {len(parts):,} parts are left out: too long to be read]"
-    return ["\n\n".join(piece) for piece in ([note, *kept[0]], *kept[1:])]
+
+
+def _newest(pieces: list[list[str]], room: int, estimator: Estimator) -> list[str]:
+    """The newest `MOST_PIECES`, and in the first of them how many parts were left out."""
+    first, *rest = pieces[-MOST_PIECES:]
+    total = sum(map(len, pieces))
+    left_out = total - sum(map(len, rest)) - len(first)
+    while True:
+        note = f"[the oldest {left_out:,} of {total:,} parts are left out: too long to be read]"
+        text = "\n\n".join([note, *first])
+        if not first or estimator.weigh_text(text) <= room:
+            return [text, *("\n\n".join(piece) for piece in rest)]
+        first, left_out = first[1:], left_out + 1
 
 
 def halves(piece: str) -> list[str]:
