@@ -145,6 +145,18 @@ class Branch:
         return None
 
     @property
+    def lost_kept(self) -> bool:
+        """Whether the newest compaction names a first kept entry that is not above it: nothing
+        older than it is then kept (C-51). Costs the length of the branch."""
+        compaction = self.compaction
+        if compaction is None or compaction.retained_tail is not None:
+            return False
+        above: str | None = compaction.id
+        while above is not None and above != compaction.first_kept_entry_id:
+            above = self.above(above)
+        return above is None
+
+    @property
     def start(self) -> int:
         """The first item that a compaction may summarise: what follows the newest summary."""
         if self._start < 0:

@@ -283,6 +283,9 @@ class Plan:
         if self.grows:
             how = "is" if low > self.tokens_before else "may be"
             rows.append(("caution", f"the next request {how} larger than this one"))
+        if branch.lost_kept:
+            lost = "the last compaction keeps from an entry that is not above it: nothing is kept"
+            rows.append(("caution", lost))
         return [*rows, *(("because", reason) for reason in self.reasons)]
 
     def __str__(self) -> str:
