@@ -161,7 +161,7 @@ class Composition:
     def _title(self) -> str:
         window = self.budget.window
         share = self.total.tokens / window
-        return f"Context: {self.total} of {window:,} tokens, {share:.0%}"
+        return f"Context: {self.total} of {window:,} tokens, {share:.1%}"
 
     def _lines(self) -> Iterator[str]:
         budget = self.budget
@@ -183,7 +183,7 @@ class Composition:
         cells = [_cells(row) for row in self._shown()]
         body = _aligned([(*_HEAD, ""), *cells], texts=(0, 4, 5))
         named = [(_row(item), item.kind, f"{item.tokens:,}", item.text) for item in self.largest]
-        largest = ["", "Largest:", *_aligned(named, texts=(1, 3))] if named else []
+        largest = ["", "Largest, by their row:", *_aligned(named, texts=(1, 3))] if named else []
         return "\n".join([self._title(), *body, *self._lines(), *largest])
 
     __repr__ = __str__

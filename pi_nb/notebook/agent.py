@@ -32,6 +32,7 @@ from pi_nb.text import count, one_line
 
 from . import current
 from .cells import Cell, Cells, Walked
+from .context_view import ContextView
 from .compacting import AgentCompacting
 from .display import LiveCell, footer
 from .kernel import ask_by_input, can_ask, cell_id, in_cell, on_main_thread
@@ -43,7 +44,7 @@ from .snapshot_views import SnapshotViews
 T = TypeVar("T")
 
 
-class Agent(AgentCompacting, SnapshotViews):
+class Agent(AgentCompacting, ContextView, SnapshotViews):
     """A conversation with a model that may use tools, written to a session file.
 
     Made by `pi_nb.agent(...)`. `agent.last` is the last result, `agent.session` the tree,

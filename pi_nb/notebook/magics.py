@@ -1,5 +1,5 @@
 """`%%agent` and `%agent`: the functions of `agent` from a cell's first line; `tree_magic`
-has `%tree`.
+has `%tree`, `context_magic` has `%context`.
 
     %%agent [-o NAME] [-q] [-b]     the cell's body is the prompt, word for word
     %agent [status|new|open|resume|list|model|goto|...] ...
@@ -30,6 +30,7 @@ from .cells import Cell, Walked
 from .choosing import CHOOSING_COMMANDS, NONE_YET, needed
 from .commands import AGENT_COMMANDS
 from .completion import Completion, candidates, tree_candidates
+from .context_magic import CONTEXT, ContextMagics, context_candidates
 from .current import current, hold, make_current
 from .display import LiveCell
 from .kernel import AWAITED, MAGIC, AwaitedCells
@@ -306,6 +307,7 @@ _HELP = "\n".join(
         "%agent [COMMAND]                       look at the agent, or change it",
         "%%agent [-o NAME] [-q] [-b] [--fresh]  ask it; the cell's body is the prompt",
         "%tree                                  the session as a tree; `%tree -h`",
+        "%context                               what the next request holds; `%context -h`",
         "",
         *(f"  %agent {name:<8} {command.about}" for name, command in _COMMANDS.items()),
         "",
@@ -317,7 +319,7 @@ _HELP = "\n".join(
 
 # --- loading ----------------------------------------------------------------------------------
 
-_loaded: dict[int, tuple[PiMagics, TreeMagics, AwaitedCells, list[Completion]]] = {}
+_loaded: dict[int, tuple[tuple[Magics, ...], AwaitedCells, list[Completion]]] = {}
 
 
 def load(ip: Any) -> None:
@@ -325,32 +327,35 @@ def load(ip: Any) -> None:
     if id(ip) in _loaded:
         return
     magics = PiMagics(shell=ip, parent=ip)
-    tree = TreeMagics(ip, magics.looked_at, NONE_YET)
-    ip.register_magics(magics, tree)
+    looking = (ip, magics.looked_at, NONE_YET)
+    registered = (magics, TreeMagics(*looking), ContextMagics(*looking))
+    ip.register_magics(*registered)
     cells = AwaitedCells(ip)
     cells.install()
     former = magics._former
     completions = [
         Completion(ip, f"%{MAGIC}", lambda line: candidates(line, _COMMANDS, former())),
         Completion(ip, f"%{TREE}", lambda line: tree_candidates(line, former())),
+        Completion(ip, f"%{CONTEXT}", context_candidates),
     ]
     for completion in completions:
         completion.install()
-    _loaded[id(ip)] = (magics, tree, cells, completions)
+    _loaded[id(ip)] = (registered, cells, completions)
 
 
 def unload(ip: Any) -> None:
     """Take the magics out of a shell again."""
     if (entry := _loaded.pop(id(ip), None)) is None:
         return
-    magics, tree, cells, completions = entry
+    registered, cells, completions = entry
     cells.uninstall()
     for completion in completions:
         completion.uninstall()
     manager = ip.magics_manager
-    for kind, name in (("cell", MAGIC), ("cell", AWAITED), ("line", MAGIC), ("line", TREE)):
-        manager.magics[kind].pop(name, None)
-    for registered in (magics, tree):
-        manager.registry.pop(type(registered).__name__, None)
-        if registered in ip.configurables:
-            ip.configurables.remove(registered)
+    for magics in registered:
+        for kind, named in magics.magics.items():
+            for name in named:
+                manager.magics[kind].pop(name, None)
+        manager.registry.pop(type(magics).__name__, None)
+        if magics in ip.configurables:
+            ip.configurables.remove(magics)

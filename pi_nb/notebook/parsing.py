@@ -13,6 +13,7 @@ from pi_nb.result import PiError
 from pi_nb.text import plain
 
 MAGIC_WORDS = {
+    "to_dict() needs nothing": "--dict needs nothing",
     "overwrite=True replaces it": "--overwrite replaces it",
     "format= says what it is": "--format says what it is",
     "session.export(..., format='v4') makes one with lanes": "`%agent fork --whole --format v4` "
