@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pi_nb.compaction.branch import Branch
 from pi_nb.compaction.composition import LARGEST, Composition
+from pi_nb.compaction.pending import NoProposal, pending
 from pi_nb.compaction.plan import NothingToCompact, Plan
 from pi_nb.compaction.proposal import Proposal
 from pi_nb.messages import (
@@ -119,6 +120,27 @@ class Compacting(Settings):
         self._check_idle()
         if proposal.id:
             await self._compactor.record(proposal, "discarded")
+
+    def pending(self) -> Proposal | NoProposal:
+        """The newest proposal that waits for this lane as it is now, from the log: also one of
+        a process that ended. Falsy, with the reason, where there is none.
+
+        Raises:
+            PiError: `invalid_argument`, the settings name no such estimator or budget.
+        """
+        compactor = self._compactor
+        return pending(self.session, self.lane, compactor.branch(), compactor.budget())
+
+    async def revise(self, proposal: Proposal) -> None:
+        """Put a changed proposal on record as it is now, so that it outlives this process.
+
+        Raises:
+            PiError: `busy`; `compaction`, the branch moved on since it was planned.
+        """
+        self._check_idle()
+        self._compactor.check_fresh(proposal.plan)
+        if proposal.id:
+            await self._compactor.record(proposal, "open", paid=True)
 
     async def compact(
         self, instructions: str | None = None, *, wish: Wish | None = None

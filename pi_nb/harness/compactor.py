@@ -46,6 +46,8 @@ class Wish:
     policy: Policy | str | None = None
     keep: int | None = None
     reserve: int | None = None
+    cut: str | int | None = None
+    """The first entry to keep, its id or its number, instead of where the policy cuts."""
     model: ChatModel | None = None
     summariser: Summariser | None = None
     trigger: str = "manual"
@@ -88,12 +90,20 @@ class Compactor:
         """What would be done. What no model has answered yet stays, whatever the policy.
 
         Raises:
-            PiError: `invalid_argument`: no such policy or budget, or the policy's plan does
-                not fit the branch.
+            PiError: `invalid_argument`: no such policy or budget, the policy's plan does not fit
+                the branch, or `wish.cut` is no place to cut.
         """
         policy = self.settings.policy if wish.policy is None else wish.policy
-        found = as_policy(policy)(self.branch(), self.budget(wish))
-        return keeping_unanswered(found) if isinstance(found, Plan) else found
+        plans, branch = as_policy(policy), self.branch()
+        found = plans(branch, self.budget(wish))
+        if not found and wish.cut is not None:
+            # A cut that was chosen by hand may lie in what the budget would have kept.
+            found = plans(branch, self.budget(replace(wish, keep=1))) or found
+        if isinstance(found, Plan):
+            found = keeping_unanswered(found)
+        if isinstance(found, Plan) and wish.cut is not None:
+            return found.move(wish.cut)
+        return found
 
     # --- writing a summary --------------------------------------------------------------
 
@@ -206,8 +216,12 @@ class Compactor:
                 fields |= {"details": named(proposal.model)}
         await self._state.session.record("usage", lane=self._state.lane, **fields)
 
-    async def record(self, proposal: Proposal, status: str) -> None:
-        """Note what became of a proposal; the first time also what it took."""
+    async def record(self, proposal: Proposal, status: str, *, paid: bool = False) -> None:
+        """Note what became of a proposal; the first time also what it took.
+
+        Args:
+            paid: What it took is on record already.
+        """
         await self._state.session.record(
             "proposal",
             lane=self._state.lane,
@@ -216,7 +230,7 @@ class Compactor:
             summary=proposal.text,
             state=status,
         )
-        if status == "open":
+        if status == "open" and not paid:
             await self.pay(proposal.usage, "compaction", proposal)
 
     # --- applying -----------------------------------------------------------------------
@@ -256,7 +270,7 @@ class Compactor:
         for operation in plan.edits:
             content = None if isinstance(operation, Omit) else operation.content
             await state.session.append_context_edit(operation.entry_id, content, lane=state.lane)
-        entry = await self._entry(proposal) if plan.summarise else None
+        entry = await self._entry(proposal, trigger) if plan.summarise else None
         if proposal.id:
             await self.record(proposal, "applied")
         result = CompactResult(
@@ -279,10 +293,10 @@ class Compactor:
         )
         return result
 
-    async def _entry(self, proposal: Proposal) -> CompactionEntry:
+    async def _entry(self, proposal: Proposal, trigger: str) -> CompactionEntry:
         state, cut = self._state, proposal.plan.summarise
         assert cut is not None
-        details = proposal.entry_details()
+        details = proposal.entry_details() | {"trigger": trigger}
         # Applied a second time (it was undone) it is another entry, and was paid for once.
         again = proposal.id in state.session
         return await state.session.append_compaction(

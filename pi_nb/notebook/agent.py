@@ -32,8 +32,8 @@ from pi_nb.text import count, one_line
 
 from . import current
 from .cells import Cell, Cells, Walked
-from .context_view import ContextView
 from .compacting import AgentCompacting
+from .context_view import ContextView
 from .display import LiveCell, footer
 from .kernel import ask_by_input, can_ask, cell_id, in_cell, on_main_thread
 from .kernel_tools import PYTHON
@@ -65,6 +65,8 @@ class Agent(AgentCompacting, ContextView, SnapshotViews):
         self._starting = threading.Lock()
         self._can_ask = False
         harness.approval.asker = self._ask
+        if harness.compaction.asker is None:
+            harness.compaction.asker = self._ask_to_compact
 
     # --- what it is -------------------------------------------------------------------
 
@@ -257,7 +259,7 @@ class Agent(AgentCompacting, ContextView, SnapshotViews):
     def _keep(self, live: LiveCell, result: TurnResult) -> None:
         """A run ended: remember what it came to, and leave what stays in its cell."""
         self.last = result
-        footing = footer(result, self.session.context(self.harness.lane).size)
+        footing = footer(result, self.harness.size)
         footing = "\n".join(filter(None, (footing, self.news())))
         live.finish(result.ending, footing, result.message.stop_reason)
 

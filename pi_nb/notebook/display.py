@@ -1,23 +1,19 @@
 """What a run shows in its cell: while it goes on, and what stays in the notebook.
 
-One Markdown display, updated when its text has grown by a twentieth or a call began or ended,
-at most ten times a second and less often the longer it is, so that what is sent stays within
-about twenty times the answer. At the end it is
-Markdown and plain text: readable without JavaScript, without a kernel, without a key.
+One Markdown display, updated in place while the answer grows and when a call began or ended.
+At the end it is Markdown and plain text: readable without JavaScript, without a kernel,
+without a key.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
-import time
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pi_nb.harness.events import RetryScheduled
+from pi_nb.harness.events import AutoCompaction, RetryScheduled, SessionCompact, SummaryUpdate
 from pi_nb.harness.turn import TurnResult
 from pi_nb.html import details, element, fence, inert, safe_markdown
 from pi_nb.loop.events import Event, MessageStart, MessageUpdate, ToolEnd, ToolStart, ToolUpdate
@@ -34,13 +30,10 @@ from pi_nb.models.types import TextDelta, ThinkingDelta
 from pi_nb.text import clip, count, one_line, plain, safe_line, visible
 from pi_nb.tokens import Estimate
 
+from .auto_line import AutoLine
+from .in_place import InPlace
 from .kernel import in_kernel
 
-GROWTH = 1.05
-INTERVAL = 0.1
-"""Seconds between two updates at least."""
-RATE = 200_000
-"""Characters a second that updates of a long record send at most."""
 SHOWN = 4_000
 """Characters of a tool's output that a cell keeps; the session has what the model saw."""
 
@@ -56,6 +49,8 @@ class Block:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     result: ToolResult | None = None
     done: bool = False
+    compaction: AutoLine | None = None
+    """What a compaction by itself comes to, for one of those."""
     _made: tuple[int, str] | None = None
 
     def markdown(self) -> str:
@@ -68,6 +63,8 @@ class Block:
 
     @property
     def text(self) -> str:
+        if self.compaction is not None:
+            return str(self.compaction)
         if len(self.pieces) > 1:
             self.pieces[:] = ["".join(self.pieces)]
         return self.pieces[0] if self.pieces else ""
@@ -81,6 +78,8 @@ class Record:
         self.size = 0
         """Characters so far."""
         self._open: dict[tuple[str, int], Block] = {}
+        self._compaction: AutoLine | None = None
+        """The one that goes on."""
 
     @classmethod
     def of(cls, messages: Iterable[AgentMessage]) -> Record:
@@ -129,6 +128,8 @@ class Record:
                 again = f"Asked again in {event.delay:g} s (attempt {event.attempt})."
                 self.blocks.append(Block("note", pieces=[words + again]))
                 return True
+            case AutoCompaction() | SummaryUpdate() | SessionCompact():
+                return self._compacting(event)
             case ToolUpdate():
                 self._result(event.tool_call_id, event.partial, done=False)
             case ToolEnd():
@@ -146,6 +147,19 @@ class Record:
             self.blocks.append(self._open[key])
         self._open[key].pieces.append(event.delta)
         self.size += len(event.delta)
+
+    def _compacting(self, event: AutoCompaction | SummaryUpdate | SessionCompact) -> bool:
+        """One line for each compaction by itself. Returns whether it says something else now."""
+        if self._compaction is None:
+            if not isinstance(event, AutoCompaction):
+                return False  # asked for by somebody, who is told by other ways
+            self._compaction = AutoLine()
+            self.blocks.append(Block("note", compaction=self._compaction))
+        line = self._compaction
+        if line.add(event):
+            self._compaction = None
+            return True
+        return not isinstance(event, SummaryUpdate) or line.turned
 
     def _result(self, call_id: str, result: ToolResult, *, done: bool) -> None:
         for block in reversed(self.blocks):
@@ -256,52 +270,24 @@ class LiveCell:
         self._quiet = quiet
         self._raises = raises
         self._kernel = in_kernel()
-        self._id = uuid.uuid4().hex
+        self._place = InPlace(lambda: (self.record.markdown(), self.record.plain()))
         self._lock = threading.Lock()
         self._closed = False
-        self._sent = 0
-        self._next = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._begun = False
 
     def begin(self) -> None:
-        """A run begins; on the thread that runs cells.
-
-        On ipykernel 6 a display from another thread lands in the wrong cell; an update finds
-        its place by the id. So the first one is made here.
-        """
+        """A run begins; on the thread that runs cells."""
         if self._kernel and not self._quiet:
-            self._publish("", "running…")
+            self._place.begin("running…")
 
     def add(self, event: Event) -> None:
         """Show an event, now or with the next update. On the loop thread."""
         whole = self.record.add(event)
         if self._quiet:
             return
-        if not self._kernel:
+        if self._kernel:
+            self._place.changed(self.record.size, whole=whole)
+        else:
             self._print(event)
-            return
-        if not (whole or self.record.size > self._sent * GROWTH):
-            return
-        wait = self._next - time.monotonic()
-        if wait <= 0:
-            self._update()
-        elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(wait, self._update)
-
-    def _update(self) -> None:
-        """Send the record as it is now. On the loop thread."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        now = time.monotonic()
-        self._sent = self.record.size
-        markdown, text = self.record.markdown(), self.record.plain()
-        self._publish(markdown, text)
-        # A long record waits longer: what is sent and what it costs the loop stay a share of
-        # the time, however many calls a run makes.
-        took = time.monotonic() - now
-        self._next = now + max(INTERVAL, took * 10, len(markdown) / RATE)
 
     def walk(self, messages: Iterable[AgentMessage], note: str) -> None:
         """Show a stored run instead of a live one."""
@@ -325,7 +311,7 @@ class LiveCell:
         if not self._quiet and self._kernel:
             tail = [str(element("em", inert(note)))] if note else []
             tail += [str(element("sub", inert(footer)))] if footer else []
-            self._publish(
+            self._place.leave(
                 self.record.markdown("\n\n".join(tail)),
                 self.record.plain("\n".join(filter(None, (plain(note), footer)))),
             )
@@ -333,19 +319,6 @@ class LiveCell:
             print("\n" + "\n".join(filter(None, (plain(note), footer))), flush=True)
         with self._lock:
             self._closed = True
-
-    def _publish(self, markdown: str, text: str) -> None:
-        from IPython.display import publish_display_data
-
-        with self._lock:
-            if self._closed:
-                return
-            publish_display_data(  # type: ignore[no-untyped-call]
-                {"text/markdown": markdown, "text/plain": text},
-                transient={"display_id": self._id},
-                update=self._begun,
-            )
-            self._begun = True
 
     def _print(self, event: Event) -> None:
         """In a terminal text goes out as it comes, and calls when they begin and end."""
@@ -361,7 +334,7 @@ class LiveCell:
                     print(f"\n▸ {title(event.tool_name, event.arguments)}")
                 case ToolEnd():
                     self._print_end(event)
-                case RetryScheduled():
+                case RetryScheduled() | AutoCompaction():
                     print(f"\n{_plain(self.record.blocks[-1])}")
                 case _:
                     return

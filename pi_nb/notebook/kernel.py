@@ -12,9 +12,10 @@ import sys
 import threading
 from typing import Any
 
+from pi_nb.compaction.plan import Plan
 from pi_nb.harness.approval import ApprovalRequest, Decision
 from pi_nb.js import dumps
-from pi_nb.text import visible
+from pi_nb.text import count, visible
 
 NO = "The user said no."
 
@@ -95,6 +96,29 @@ def ask_by_input(request: ApprovalRequest) -> Decision:
                 return Decision(False, "user", NO)
         print("Please answer y, n or a. Words after n are passed on to the model.")
     return Decision(False, "user", NO)
+
+
+def ask_to_compact(plan: Plan) -> bool:
+    """Ask with `input()`, on the main thread, whether a context that fills is compacted now.
+    No answer is a no."""
+    low, high = plan.tokens_after
+    after = f"≈{low:,}" if low == high else f"≈{low:,} to {high:,}"
+    print(
+        f"The context fills: ≈{plan.tokens_before:,} tokens in a window of "
+        f"{plan.budget.window:,}. A compaction takes {count(len(plan.gone), 'message')} out of "
+        f"it, and leaves {after} tokens. `%compact --undo` takes it back."
+    )
+    for _ in range(3):
+        try:
+            given = input("Compact it? [y]es, [n]o: ").strip().lower()
+        except EOFError:
+            return False
+        if given in ("y", "yes"):
+            return True
+        if given in ("", "n", "no"):
+            return False
+        print("Please answer y or n.")
+    return False
 
 
 def describe(request: ApprovalRequest) -> str:

@@ -11,7 +11,6 @@ from pi_nb.env.types import ExecutionEnv
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.harness.operations import Recovered
 from pi_nb.harness.requests import SentRequest
-from pi_nb.harness.turn import NavigateResult
 from pi_nb.loop.types import AgentTool
 from pi_nb.models.types import ChatModel, Model, ThinkingLevel
 from pi_nb.result import PiError
@@ -118,7 +117,7 @@ class AgentSettings:
             approve=approve if isinstance(approve, str) else "by a function",
             messages=len(context.items),
             recovered=str(self.recovered) if self.recovered else "",
-            context=context.size,
+            context=self.harness.size,
             used=context.model,
             phase=self.harness.phase,
         )
@@ -170,22 +169,6 @@ class AgentSettings:
             PiError: `invalid_argument`, nothing or more than one entry fits.
         """
         return where if isinstance(where, Entry) else self.session.find(str(where))
-
-    def goto(self, where: str | int | Entry, *, files: bool = False) -> NavigateResult:
-        """Move the leaf to an entry: the next prompt branches from there.
-
-        At a user message the leaf goes to before it, and its text comes back for editing.
-
-        Args:
-            where: An entry, its number in the outline, its label, or its id (the beginning
-                or the end of it will do).
-            files: Bring the files back too; for an agent made with `checkpoints=True`.
-
-        Raises:
-            PiError: `invalid_argument`, nothing or more than one entry fits; `busy`.
-        """
-        self.check_open()
-        return background.call(self.harness.navigate(self.find(where).id, files=files))
 
     def label(self, text: str | None, where: str | int | Entry | None = None) -> Entry:
         """Label an entry, the leaf where none is named; no text takes the label away.
