@@ -155,7 +155,7 @@ class Plan:
     def tokens_with(self, summary: int) -> int:
         """What the next request will hold with a summary of so many tokens, estimated."""
         old = self.branch.weight(0, self.branch.start) if self.summarise else 0
-        return max(self.tokens_before - self.freed - old, 0) + summary
+        return max(left_of(self.branch, self.freed + old), 0) + summary
 
     @property
     def previous_summary(self) -> str | None:
@@ -176,6 +176,16 @@ class Plan:
             return []
         chosen = self.preparation.cut
         return [self._cut(place, place == chosen) for place in legal_cuts(self.branch)]
+
+    def cuts_near(self, most: int = 5) -> list[Cut]:
+        """Of the legal cuts those nearest to the chosen one, itself among them, oldest first.
+        They cost no more than what is shown of them, however long the branch is."""
+        if self.preparation is None:
+            return []
+        chosen, legal = self.preparation.cut, legal_cuts(self.branch)
+        at = legal.index(chosen)
+        first = max(min(at - most // 2, len(legal) - most), 0)
+        return [self._cut(place, place == chosen) for place in legal[first : first + most]]
 
     def _cut(self, place: int, chosen: bool) -> Cut:
         item = self.branch.items[place]
@@ -327,13 +337,23 @@ def freed_by(branch: Branch, cut: int) -> int:
     return gone - branch.pinned_weight(branch.start, cut)
 
 
+def left_of(branch: Branch, gone: int) -> int:
+    """What the next request holds without so many tokens of a branch, estimated.
+
+    What a provider measured holds the prompt and the tools too, and those stay. Where it
+    measured less than the messages alone are estimated at, the estimator weighs too much, and
+    what stays by as much as what goes.
+    """
+    measured, estimated = branch.size.tokens, branch.weight(0)
+    if measured >= estimated or estimated <= 0:
+        return measured - gone
+    return round((estimated - gone) * measured / estimated)
+
+
 def predicted(branch: Branch, freed: int, *, summary: bool) -> tuple[int, int]:
     """From least to most what is left of a branch after so much went, with a new summary in
     the place of the old one or without."""
-    # What a provider measured holds the prompt and the tools too. Where the estimates of what
-    # goes come to more than all that it measured, the estimate of what stays is the better one.
-    gone = freed + (branch.weight(0, branch.start) if summary else 0)
-    rest = max(branch.size.tokens - gone, branch.weight(0) - gone)
+    rest = left_of(branch, freed + (branch.weight(0, branch.start) if summary else 0))
     return (rest + SUMMARY_LEAST, rest + SUMMARY_MOST) if summary else (rest, rest)
 
 

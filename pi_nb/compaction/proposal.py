@@ -137,7 +137,8 @@ class Proposal:
         size = f"≈{self.tokens_before:,} → ≈{self.tokens_after:,} tokens"
         rows = [("context", f"{size}{', not smaller' if self.grows else ''}")]
         if self.text:
-            who = f"{self.written_by}{f' {safe_line(self.model)}' if self.model else ''}"
+            model = f" {safe_line(self.model)}" if self.model else ""
+            who = self.written_by.replace(self.by, f"{self.by}{model}", 1)
             rows.append(("written by", who))
             rows.append(
                 ("summary", f"{count(len(self.text), 'character')}, ≈{self.tokens:,} tokens")

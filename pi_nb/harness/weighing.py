@@ -9,6 +9,7 @@ from pi_nb.calibration import Calibration
 from pi_nb.compaction.branch import Branch
 from pi_nb.estimators import estimator, family_of
 from pi_nb.js import dumps
+from pi_nb.models.types import Model
 from pi_nb.session.context import ContextItem
 from pi_nb.tokens import Estimate, Estimator
 
@@ -23,7 +24,7 @@ class Weighing:
         self._state = state
         self._settings = settings
         self._calibration: Calibration | None = None
-        self._family = ""
+        self._base = ""
         self._count = 0
         self._last: ContextItem | None = None
 
@@ -45,16 +46,12 @@ class Weighing:
         family is another."""
         state = self._state
         model = state.model.model
-        family = family_of(model.provider, model.id)
+        base = _base(model)
         items = state.session.context(state.lane).items
         known = self._count
         same = known <= len(items) and (not known or items[known - 1] is self._last)
-        if self._calibration is None or not same or family != self._family:
-            self._calibration, self._family, known = (
-                Calibration(estimator(f"piece/{family}")),
-                family,
-                0,
-            )
+        if self._calibration is None or not same or base != self._base:
+            self._calibration, self._base, known = Calibration(estimator(base)), base, 0
         for item in items[known:]:
             self._calibration.add(item.message)
         self._count, self._last = len(items), items[-1] if items else None
@@ -76,3 +73,11 @@ class Weighing:
         if measured.reported:
             return measured
         return Estimate(measured.tokens + self.fixed(branch.estimator), measured.source)
+
+
+def _base(model: Model) -> str:
+    """The estimator that suits a model where nothing was reported. A scripted one has no
+    tokenizer: it reports characters / 4."""
+    if model.api == "scripted":
+        return "pi"
+    return f"piece/{family_of(model.provider, model.id)}"
