@@ -48,7 +48,6 @@ class _Fill:
 
     size: Estimate
     incoming: int
-    fixed: int
     window: int
     limit: int
 
@@ -163,7 +162,6 @@ class AutoCompactor:
         return _Fill(
             size=weighing.size(),
             incoming=sum(map(estimator.weigh, state.incoming or state.taken)),
-            fixed=weighing.fixed(estimator),
             window=budget.window,
             limit=budget.limit,
         )
@@ -277,7 +275,7 @@ class AutoCompactor:
     def _keep(self, fill: _Fill) -> int:
         """What to keep so that it fits with the fixed part and a summary."""
         kept = self._compactor.budget().kept
-        return max(min(kept, fill.limit - fill.fixed - fill.incoming - ROOM), 1)
+        return max(min(kept, fill.limit - self._fixed() - fill.incoming - ROOM), 1)
 
     def _piece(self, piece: int, pieces: int) -> None:
         self._reading = (piece, pieces)
@@ -286,8 +284,13 @@ class AutoCompactor:
         piece, pieces = self._reading
         self._state.tell_soon(SummaryUpdate(delta=delta, piece=piece, pieces=pieces))
 
+    def _fixed(self) -> int:
+        """Tokens of the system prompt and the tools: what no compaction makes smaller."""
+        weighing = self._compactor.weighing
+        return weighing.fixed(weighing.estimator())
+
     def _stuck(self, fill: _Fill) -> str:
-        fixed = f"the system prompt and the tools take ≈{fill.fixed:,} of them"
+        fixed = f"the system prompt and the tools take ≈{self._fixed():,} of them"
         return (
             f"The context does not get smaller than ≈{fill.tokens:,} tokens in a window of "
             f"{fill.window:,}; {fixed}. A model with a larger window, fewer tools, or "

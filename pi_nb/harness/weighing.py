@@ -27,6 +27,7 @@ class Weighing:
         self._base = ""
         self._count = 0
         self._last: ContextItem | None = None
+        self._fixed: tuple[object, int] | None = None
 
     def estimator(self) -> Estimator:
         """What the settings name; else calibrated where usage was reported, else the pieces of
@@ -60,9 +61,12 @@ class Weighing:
     def fixed(self, estimator: Estimator) -> int:
         """Tokens of the system prompt and the tools, as the last turn had them."""
         state = self._state
-        tools = (state.tools[name].spec for name in state.active)
-        schemas = sum(estimator.weigh_text(dumps(tool.to_wire())) for tool in tools)
-        return estimator.weigh_text(state.last_prompt) + schemas
+        tools = tuple(state.tools[name] for name in state.active)
+        key = (state.last_prompt, tools, estimator)
+        if self._fixed is None or self._fixed[0] != key:
+            texts = [state.last_prompt, *(dumps(tool.spec.to_wire()) for tool in tools)]
+            self._fixed = (key, sum(map(estimator.weigh_text, texts)))
+        return self._fixed[1]
 
     def size(self) -> Estimate:
         """What the next request holds, with the prompt and the tools, from where usage is
