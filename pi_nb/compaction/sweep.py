@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from pi_nb.text import count, safe_line
 from .branch import Branch
 from .budget import Budget
 from .cut import first_kept, turn_start
+from .frames import as_frame
 from .plan import NothingToCompact, Plan, freed_by, predicted, why_not
 from .policy import CutPolicy, Policy, as_policy
 
@@ -93,12 +93,7 @@ class SweepTable(Sequence[SweepRow]):
         Raises:
             PiError: `invalid_state`: pandas is not installed.
         """
-        try:
-            pandas = import_module("pandas")
-        except ImportError:
-            text = "A frame needs pandas (`pip install pandas`); to_dict() needs nothing."
-            raise PiError("invalid_state", text) from None
-        return pandas.DataFrame(self.to_dict())
+        return as_frame(self.to_dict())
 
     def text(self, limit: int | None = LIMIT) -> str:
         """The table as text: at most `limit` rows, the first and the last; None shows all.
