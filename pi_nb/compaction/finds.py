@@ -53,27 +53,28 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TELLING = re.compile(r"[._0-9-]")
 
 
-def _set(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """Words that are written with blanks between them, for long lists."""
     return frozenset(words.split())
 
 
-_EXTENSIONS = _set(
+_EXTENSIONS = word_set(
     "py pyi ipynb ts tsx mts cts js jsx mjs cjs json jsonl json5 yaml yml toml md mdx rst txt html"
     " htm css scss less sh bash zsh fish ps1 bat sql go mod rs c h cc cpp cxx hpp java kt kts rb"
-    " php swift cs lua zig ex exs hs ml jl vue svelte xml csv tsv ini cfg conf lock png jpg jpeg gif"
-    " svg webp pdf zip tar gz whl proto tf gradle tex bib patch diff parquet db sqlite"
+    " php swift cs lua zig ex exs hs ml jl vue svelte xml csv tsv ini cfg conf lock png jpg gif"
+    " jpeg svg webp pdf zip tar gz whl proto tf gradle tex bib patch diff parquet db sqlite"
 )
 # After a dot these are as often a member (`console.log`, `process.env`) as a kind of file.
-_ALSO_FILES = _EXTENSIONS | _set("log env r m d lib so out tmp bak map")
-_DOMAINS = _set("com org net io dev ai edu gov de fr es cn jp uk eu ch at")
-_NO_NAMES = _set(
+_ALSO_FILES = _EXTENSIONS | word_set("log env r m d lib so out tmp bak map")
+_DOMAINS = word_set("com org net io dev ai edu gov de fr es cn jp uk eu ch at")
+_NO_NAMES = word_set(
     "GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MySQL NoSQL SQLite OpenAI DeepSeek"
     " YouTube LinkedIn LaTeX iPhone iPad iOS macOS MacOS FreeBSD JetBrains PyCharm PyPI NumPy SciPy"
     " PyTorch GraphQL WebSocket PhD JupyterLab IPython DevOps VSCode WiFi PowerShell"
     " e.g i.e z.B d.h u.a p.ej a.k.a"
     " Node.js Vue.js Next.js React.js Nuxt.js Express.js Three.js D3.js node.js"
 )
-_NO_TICKED = _set(
+_NO_TICKED = word_set(
     "true false null none undefined self this and not the for with from import return if else"
     " def class function const let var int str bool float string number object any void"
 )

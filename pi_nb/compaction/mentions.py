@@ -52,7 +52,7 @@ class Mention:
     """How often, over all of them."""
     weight: float
     """What the list is ordered by: of each entry it stands in, its place from 0 (the oldest)
-    to 1, plus 1, times 2 where somebody said or called it rather than a tool printed it."""
+    to 1, plus 1, times 2 where somebody said it rather than wrote it to a file or printed it."""
 
     def to_dict(self) -> dict[str, Any]:
         return {

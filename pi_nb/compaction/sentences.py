@@ -1,8 +1,9 @@
-"""Sentences, and those in which somebody says how a thing must be done.
+"""Sentences, and those that bind, decide or announce.
 
 Rules for English, German, French, Spanish, Chinese and Japanese: words that bind (`must`,
-`never`, `nur`, `il faut`, `siempre`, `不要`, `ないで`). They know no grammar: a sentence with
-such a word is taken whole and verbatim, a question never is. Of another language nothing is
+`nur`, `il faut`, `siempre`, `不要`, `ないで`), that decide (`instead of`, `deshalb`) and that
+announce (`next`, `接下来`). They know no grammar: a sentence with
+such a word is taken whole and verbatim; a question binds nobody. Of another language nothing is
 found, and `speaks` says that no rule fits.
 """
 
@@ -108,32 +109,82 @@ _BINDING = {
     r"|preferably|avoid|should(?:n['’]t)?|shall|make sure|ensure|without|instead of|rather than"
     r"|no longer|at (?:least|most)|(?:no|not) more than|have to|has to|needs? to|required?|requires"
     r"|forbidden|allowed|mandatory|stick (?:to|with)|leave .{1,60}(?:alone|untouched|as)"
-    r"|keep(?! (?:going|on|working|trying))|under no|by no means|(?:is|are) not to"
-    r"|no (?:new|other|more))\b",
+    r"|keep(?! (?:going|on|working|trying|getting))|under no|by no means|(?:is|are) not to"
+    r"|no (?:new|other|more)|(?:answer|reply|respond|write|speak)(?: \w+){0,2} in [A-Z]\w+)\b"
+    r"|^(?:please )?(?:use|write|call|name|put|return|make)\b.{1,80}\bnot\b",
     "de": r"\b(?:muss|müssen|musst|darf|dürfen|darfst|niemals|nie|immer|stets|soll(?:en|te|ten|st)?"
     r"|nur|lieber|bevorzug\w*|vermeid\w*|ohne|kein(?:e|en|er|es|em)?|bitte\b.{0,200}\bnicht"
     r"|mindestens|höchstens|achte|stell(?:e|t)? sicher|statt|anstatt|anstelle|verboten|erlaubt"
-    r"|unbedingt|auf keinen fall|lass|lasst)\b|\bnicht (?:\w+ ){0,3}\w+en\W*$",
+    r"|unbedingt|auf keinen fall|lass|lasst|auf (?:deutsch|englisch))\b"
+    r"|\bnicht (?:\w+ ){0,3}\w+en\W*$"
+    r"|^(?:änder|fass|lösch|mach|benutz|verwend|nutz|schreib|rühr|füg|ersetz|entfern|verschieb|nimm"
+    r"|brich|installier|starte|ruf|frag|erstell|leg|vergiss)\w{0,3}\b.*\bnicht\b",
     "fr": r"\b(?:doit|doivent|dois|devez|devons|faut|toujours|jamais|seulement|uniquement"
     r"|préf[éè]r\w*|évit\w+|sans|obligatoire\w*|interdit\w*|assure[zr]?-(?:toi|vous)"
-    r"|au (?:plus|moins)|plutôt|au lieu)\b"
+    r"|au (?:plus|moins)|plutôt|au lieu|en (?:français|anglais))\b"
     r"|(?:^|[,;:] ?)n(?:e |['’])\w+(?: \w+)? (?:pas|plus|rien)\b",
     "es": r"\b(?:debe[ns]?|debes|debemos|deber\w+|hay que|nunca|jamás|siempre|sólo|solo|solamente"
     r"|únicamente|prefier\w+|preferi\w+|evita\w*|sin|al menos|como (?:máximo|mínimo)|asegúra\w+"
-    r"|prohibid\w+|obligatori\w+|en (?:vez|lugar) de|tienes? que)\b"
+    r"|prohibid\w+|obligatori\w+|en (?:vez|lugar) de|tienes? que|en (?:español|inglés))\b"
     r"|(?:^|[,;:] ?|\by |\bpero )no (?:l[aeo]s? |me )?\w+[ae]s\b",
-    "zh": r"必须|必需|不要|不能|不得|不可|不许|不准|不应|请勿|切勿|禁止|一定|务必|总是|始终|永远"
-    r"|应该|应当|优先|尽量|避免|最好|至少|最多|不超过|而不是|别再"
+    "zh": r"必须|必需|(?<!要)不要(?!紧)|不能(?!运行|用了|工作|正常|通过|编译|打开|启动|访问|连接|显示|找到|理解)|不得|不可|不许|不准|不应|请勿|切勿|禁止|(?<!不)一定|务必|总是|始终|永远"
+    r"|应该|应当|优先|尽量|避免|最好(?!的)|至少|最多|不超过|而不是|别再"
     r"|(?<![区特类级分性差识个])别(?![的人名处墅称])"
-    r"|[只仅](?:能|用|要|改|允许|需|在|有|读|支持|可|准|修改|使用)",
-    "ja": r"必ず|ないで|てはいけ|てはなら|ではいけ|ちゃだめ|禁止|常に|いつも|のみ|避け|べき"
-    r"|だけ(?!で(?:なく|は))|ないこと|[方ほ](?:う)?が(?:いい|良い)|優先|絶対|以内"
-    r"|なければ(?:なら|いけ)|厳守|ではなく",
+    r"|[只仅](?:能|用|要|改|允许|需|在|有|读|支持|可|准|修改|使用)|用(?:中文|英文|英语|汉语)",
+    "ja": r"必ず|ないで(?!す|し[ょた])|てはいけ|てはなら|ではいけ|ちゃだめ|禁止|常に|いつも|のみ|避け|べき"
+    r"|だけ(?!ど|で(?:なく|は|す))|ないこと|[方ほ](?:う)?が(?:いい|良い)|優先|絶対|以内"
+    r"|なければ(?:なら|いけ)|厳守|ではなく|(?:日本語|英語)で",
 }
-_RULES = {
-    language: re.compile(rule, re.IGNORECASE) if language not in ("zh", "ja") else re.compile(rule)
-    for language, rule in _BINDING.items()
+# Words with which an assistant says what it chose or found to be so, and why.
+_DECIDING = {
+    "en": r"\b(?:decided|decision|chose|chosen|(?:I|we)(?:['’]ll| will)? (?:use|go with|switch)"
+    r"|going with|instead of|rather than|because|root cause|turns out|the (?:problem|bug|cause"
+    r"|reason|fix|culprit|issue) (?:is|was)|that is why|so that|trade-?off|agreed)\b",
+    "de": r"\b(?:entschieden|entscheid\w+|deshalb|daher|weil|stattdessen|statt|ursache|grund"
+    r"|gewählt|damit)\b",
+    "fr": r"\b(?:décid\w+|choisi\w*|parce qu\w+|car|donc|plutôt que|au lieu|la cause|la raison)\b",
+    "es": r"\b(?:decid\w+|eleg\w+|porque|por eso|en (?:lugar|vez) de|la causa|la razón)\b",
+    "zh": r"决定|因为|所以|因此|改用|采用|原因|选择|而不是",
+    "ja": r"決め|決定|原因|ので|そのため|ことにし|代わりに|ではなく",
 }
+# And what it means to do, or what is left to do.
+_MEANING = {
+    "en": r"\b(?:next|then|remaining|remains|todo|to do|still (?:need|have|to|open|missing)|left to"
+    r"|(?:I|we)(?:['’]ll| will)|let me|shall I|should I|want me to|would you like|not yet)\b",
+    "de": r"\b(?:als nächstes|nächste\w*|dann|noch|ich werde|soll ich|bleibt|offen|fehlt)\b",
+    "fr": r"\b(?:ensuite|prochain\w*|reste|je vais|puis|veux-tu|voulez-vous|dois-je|encore)\b",
+    "es": r"\b(?:siguiente|próxim\w+|después|luego|falta\w*|voy a|quieres que|queda\w*|ahora)\b",
+    "zh": r"接下来|下一步|然后|还需要|尚未|剩下|我会|我将|要不要|待办",
+    "ja": r"次に|次は|これから|残り|まだ|しましょうか|予定|未",
+}
+Rules = dict[str, re.Pattern[str]]
+
+
+def _compiled(words: dict[str, str]) -> Rules:
+    return {language: re.compile(rule, re.IGNORECASE) for language, rule in words.items()}
+
+
+_RULES, _DECISIONS, _INTENTIONS = map(_compiled, (_BINDING, _DECIDING, _MEANING))
+# What somebody reports and does not ask for, though it has a word that binds: "it never works".
+_REPORTING = {
+    "en": r"\b(?:I|it|he|she|they|this|that|there|which)(?:['’](?:ve|s|d)| have| has| had| was| were)?"
+    r" (?:never|always|only)\b(?! (?:want|need|use|like|prefer|expect|be)\b)"
+    r"|\b(?:is|are|was|were|has|have|had|see|got|['’]s) no (?:new|other|more|longer)\b"
+    r"|\b(?:do not|don['’]?t) (?:worry|mind|bother)\b|\bneeds? to (?:know|understand|find out)\b",
+    "de": r"\b(?:ist|sind|war|waren|habe?|hat|haben|hatten?|gibt|gab|wird|wurde|geht|ging|kommt|kam"
+    r"|bekomme|sehe|funktioniert)\b.{0,60}\b(?:nie|immer|nur|kein\w*)\b|\bimmer (?:noch|wieder)\b",
+    "fr": r"\btoujours pas\b|\bn['’](?:ai|as|a|avons|avez|ont|est|était) jamais\b"
+    r"|\bne (?:marche|fonctionne|passe) (?:jamais|plus|pas)\b",
+    "es": r"\b(?:nunca|siempre) (?:funciona\w*|falla\w*|h[ae]\w*|vi|da)\b",
+}
+# Where one of these stands beside it, it is asked for all the same.
+_ASKING = {
+    "en": r"\b(?:must|never again|please|make sure|ensure|should|have to|has to|avoid)\b",
+    "de": r"\b(?:muss|müssen|darf|dürfen|soll\w*|bitte|niemals|auf keinen fall|unbedingt)\b",
+    "fr": r"\b(?:faut|doit|doivent|devez|interdit\w*)\b",
+    "es": r"\b(?:debe\w*|hay que|tienes? que|prohibid\w+)\b",
+}
+_REPORTS, _WISHES = map(_compiled, (_REPORTING, _ASKING))
 _QUESTION = re.compile(r"[?？]\W*$")
 
 
@@ -162,15 +213,42 @@ def constraints(text: str, language: str | None = None) -> Iterator[str]:
     """The sentences of a user that say what must, may not or should be, whole and verbatim.
 
     English rules are tried beside those of the text's own language: people mix. Questions
-    and what is longer than `SENTENCE` (pasted, not said) are left out.
+    reports ("it never works") and what is longer than `SENTENCE` (pasted, not said) are left out.
 
     Args:
         language: As `speaks` gives it; None: it is told from the text.
     """
-    spoken = language or speaks(text)
-    rules = [_RULES[name] for name in dict.fromkeys((spoken, "en")) if name]
-    for sentence in sentences(text):
-        if _QUESTION.search(sentence) or len(sentence) >= SENTENCE:
-            continue
-        if any(rule.search(sentence) for rule in rules):
+    for sentence in _matching(text, _RULES, language):
+        asks = len(sentence) < SENTENCE and not is_question(sentence)
+        if asks and not _is_report(sentence):
             yield sentence
+
+
+def _is_report(sentence: str) -> bool:
+    """Whether a sentence tells how things are, in any of the languages that have rules for it."""
+    return any(
+        rule.search(sentence) and not _WISHES[language].search(sentence)
+        for language, rule in _REPORTS.items()
+    )
+
+
+def is_question(sentence: str) -> bool:
+    return _QUESTION.search(sentence[-8:]) is not None
+
+
+def decisions(text: str) -> Iterator[str]:
+    """The sentences of an assistant that say what was chosen or found, and why."""
+    return _matching(text, _DECISIONS, None)
+
+
+def intentions(text: str) -> Iterator[str]:
+    """The sentences of an assistant that say what comes next, or ask whether it shall."""
+    return _matching(text, _INTENTIONS, None)
+
+
+def _matching(text: str, rules: Rules, language: str | None) -> Iterator[str]:
+    spoken = language or speaks(text)
+    tried = [rules[name] for name in dict.fromkeys((spoken, "en")) if name]
+    return (
+        sentence for sentence in sentences(text) if any(rule.search(sentence) for rule in tried)
+    )

@@ -6,6 +6,7 @@ number before a line of output from the tool that numbered it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -32,6 +33,7 @@ tool that failed. `record`: a summary, or what an extension says."""
 PATHS = frozenset({"path", "file", "file_path", "filePath", "filename", "notebook_path", "cwd"})
 """Arguments that hold a path, whatever it looks like."""
 _DEEPEST = 8
+_ENDED = re.compile(r"\W*(?:command |process )?(?:exited with code|exit (?:code|status))", re.I)
 _SHORT_FAILURE = 4
 """Lines of a message; more are the output of a program."""
 
@@ -50,7 +52,8 @@ class Found(NamedTuple):
     kind: Kind
     text: str
     said: bool
-    """Somebody said or called it; False: a tool printed it."""
+    """A user, an assistant or a record said it, or it is the path of a call; False: it stands
+    in what was written, run or printed."""
 
 
 def spoken(message: AgentMessage) -> Iterator[Spoken]:
@@ -99,18 +102,17 @@ def found_in(message: AgentMessage, kinds: Collection[Kind]) -> Iterator[Found]:
             if "path" in kinds:
                 yield Found("path", text.strip().removeprefix("./"), True)
             continue
-        said = voice in ("user", "assistant", "call", "record")
+        said = voice in ("user", "assistant", "record")
         if "constraint" in kinds and voice == "user":
             yield from (Found("constraint", sentence, True) for sentence in constraints(text))
         if "error" in kinds and voice not in ("call", "record"):
             yield from (Found("error", line, said) for line in errors(voice, text))
-        if not said:
+        if voice in ("output", "failure"):
             text = without_line_numbers(text)
         finds, rest = places(text, hashes="hash" in kinds)
         yield from (Found(find.kind, find.text, said) for find in finds if find.kind in kinds)
         if "identifier" in kinds:
-            ticked = voice in ("user", "assistant", "record")
-            yield from (Found("identifier", n, said) for n in identifiers(rest, ticked=ticked))
+            yield from (Found("identifier", n, said) for n in identifiers(rest, ticked=said))
         if "number" in kinds:
             yield from (Found("number", number, said) for number in numbers(rest))
 
@@ -119,6 +121,8 @@ def errors(voice: Voice, text: str) -> list[str]:
     """The error lines of a text. Of a failure without one: its first line that says something,
     or the last one where it is long, for then a program ran and its end tells how it ended."""
     lines = list(error_lines(text))
+    # That a program failed says nothing where it said itself how.
+    lines = [line for line in lines if not _ENDED.match(line)] or lines
     if lines or voice != "failure":
         return lines
     said = [line.strip()[:ERROR] for line in text.split("\n") if line.strip()]
