@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from IPython.core.error import UsageError
 
+from pi_nb.harness.turn import NavigateResult
 from pi_nb.models.types import THINKING_LEVELS
 from pi_nb.result import PiError
 from pi_nb.session.redact import Redaction
 from pi_nb.text import quoted
 
 from .agent import Agent
+from .compact_progress import SummaryProgress
 from .kernel_tools import python_tool
 from .parsing import Command
 from .status import Rows, Status, leaf_line, numbered, row_of
@@ -23,9 +25,37 @@ _NUMBER = re.compile(r"#?[1-9]\d*")
 
 
 def _goto(asked: Agent, options: argparse.Namespace) -> Rows:
-    moved = asked.goto(options.entry)
+    moved = went(asked, options.entry, options.summarize)
     rows = [("text to edit", moved.editor_text)] if moved.editor_text else []
-    return Rows(("", ""), rows, leaf_line(asked.session, asked.harness.leaf))
+    return Rows(("", ""), rows, where_now(asked, moved))
+
+
+def went(asked: Agent, where: str, summarize: Sequence[str] | None) -> NavigateResult:
+    """Go to an entry; with words, or none of them, have the branch that is left summarised."""
+    if summarize is None:
+        return asked.goto(where)
+    progress = SummaryProgress()
+    progress.begin()
+    said = "No summary."
+    try:
+        moved = asked.goto(
+            where,
+            summarize=True,
+            instructions=" ".join(summarize) or None,
+            on_text=progress.text,
+        )
+        said = "Summary written." if moved.summary_entry_id else "There was nothing to summarise."
+    finally:
+        progress.leave(said)
+    return moved
+
+
+def where_now(asked: Agent, moved: NavigateResult) -> str:
+    """Where the leaf is after a move, and whether a summary stands there."""
+    line = leaf_line(asked.session, asked.harness.leaf)
+    if moved.summary_entry_id is None:
+        return line
+    return f"{line}. A summary of the branch that was left stands there."
 
 
 def _label(asked: Agent, options: argparse.Namespace) -> Rows:
@@ -133,6 +163,14 @@ AGENT_COMMANDS: Mapping[str, Command] = {
         (
             ("entry",),
             {"metavar": "ENTRY", "help": "its number in the outline, its label, or its id"},
+        ),
+        (
+            ("--summarize",),
+            {
+                "nargs": "*",
+                "metavar": "WORDS",
+                "help": "have the branch that is left summarised; words are instructions for it",
+            },
         ),
     ),
     "label": Command(

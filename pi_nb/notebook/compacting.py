@@ -5,7 +5,6 @@ otherwise, pin them."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from pi_nb import background
@@ -319,7 +318,9 @@ class AgentCompacting(AgentSettings):
         if model is not None and given.get("summariser") is not None:
             raise PiError("invalid_argument", "A model or a summariser writes it: name one.")
         if model == EXTRACTIVE:
-            given["summariser"] = import_module("pi_nb.compaction.extractive").extractive
+            from pi_nb.compaction.extractive import extractive  # of use to few
+
+            given["summariser"] = extractive
         elif model is not None:
             given["model"] = chat_model(model, None, beside=self.model)
         settings = self.compaction

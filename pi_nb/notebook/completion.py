@@ -1,5 +1,5 @@
-"""What Tab offers after `%agent` and `%tree`: commands, options, models, labels, numbers,
-levels, tools, open agents.
+"""What Tab offers after `%agent`, `%tree` and `%compact`: commands, options, models, labels,
+numbers, levels, tools, policies, open agents.
 
 Nothing is made and nobody is asked: only what is known already is offered.
 """
@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pi_nb.compaction.plan import Plan
+from pi_nb.compaction.policy import policies
+from pi_nb.compaction.sections import PROGRESS, SECTIONS
+from pi_nb.harness.compaction_settings import AUTO
 from pi_nb.models.registry import last_list
 from pi_nb.models.types import THINKING_LEVELS
+from pi_nb.result import PiError
 from pi_nb.session.filters import FILTERS
 from pi_nb.session.naming import short
 from pi_nb.session.session import Session
 
 from .agent import Agent
+from .compact_options import COMPACT_OPTIONS
+from .compacting import EXTRACTIVE
 from .current import agents
 
 HOOK = "complete_command"
@@ -23,7 +30,8 @@ NEWEST = 30
 """Entries that are offered, the newest of the branch."""
 
 TREE_OPTIONS = (
-    "--filter", "--find", "--goto", "--label", "--lane", "--ids", "--fold", "--all", "-o", "-h"
+    "--filter", "--find", "--goto", "--summarize", "--label", "--lane", "--ids", "--fold",
+    "--all", "-o", "-h",
 )  # fmt: skip
 
 
@@ -51,7 +59,7 @@ def candidates(line: str, commands: Iterable[str], found: Agent | None) -> list[
         case "lane" if found is not None:
             return [*found.lanes, "--new"]
         case "goto" | "fork" if found is not None:
-            return _rows(found)
+            return ["--summarize"] if words[0] == "goto" and len(words) > 1 else _rows(found)
         case "open" | "resume":
             return ["--here"]
         case "label" if found is not None:
@@ -78,6 +86,44 @@ def tree_candidates(line: str, found: Agent | None) -> list[str]:
             return _rows(found) if found is not None else []
         case _:
             return [option for option in TREE_OPTIONS if option not in words]
+
+
+def compact_candidates(line: str, found: Agent | None) -> list[str]:
+    """The same for `%compact` and `%%compact`."""
+    words = line.split()[1:]
+    if not line.endswith((" ", "\t")) and words:
+        words.pop()
+    option = next((word for word in reversed(words) if word.startswith("-")), "")
+    last = words[-1] if words else ""
+    match option:
+        case "--policy" if last == option:
+            return [*policies()]
+        case "--auto" if last == option:
+            return [*AUTO]
+        case "--edit" if last == option:
+            return [*SECTIONS, *PROGRESS]
+        case "--model" if last == option:
+            return [EXTRACTIVE, *(last_list(found.model.base_url) if found else ())]
+        case "--cut" if last == option and found is not None:
+            return _cuts(found)
+        case "--replace" | "--restore" if last == option and found is not None:
+            return _rows(found)
+        case "--omit" | "--pin" | "--unpin" if found is not None:
+            return _rows(found)
+        case _:
+            return [known for known in COMPACT_OPTIONS if known not in words]
+
+
+def _cuts(found: Agent) -> list[str]:
+    """The rows where the branch may be cut, the newest first, and labels on them."""
+    try:
+        plan = found.plan(keep=1)
+    except PiError:  # settings that name no policy: the magic says so when it is run
+        return []
+    cuts = plan.cuts_near(NEWEST) if isinstance(plan, Plan) else []
+    labels = found.session.labels
+    named = [label for cut in cuts if (label := labels.get(cut.entry_id))]
+    return [*named, *(str(cut.number) for cut in reversed(cuts))]
 
 
 def _rows(found: Agent) -> list[str]:

@@ -1,5 +1,5 @@
 """`%%agent` and `%agent`: the functions of `agent` from a cell's first line; `tree_magic`
-has `%tree`, `context_magic` has `%context`.
+has `%tree`, `context_magic` has `%context`, `compact_magic` has `%compact`.
 
     %%agent [-o NAME] [-q] [-b]     the cell's body is the prompt, word for word
     %agent [status|new|open|resume|list|model|goto|...] ...
@@ -29,7 +29,9 @@ from .agent import Agent
 from .cells import Cell, Walked
 from .choosing import CHOOSING_COMMANDS, NONE_YET, needed
 from .commands import AGENT_COMMANDS
-from .completion import Completion, candidates, tree_candidates
+from .compact_magic import CompactMagics
+from .compact_options import COMPACT
+from .completion import Completion, candidates, compact_candidates, tree_candidates
 from .context_magic import CONTEXT, ContextMagics, context_candidates
 from .current import current, hold, make_current
 from .display import LiveCell
@@ -308,6 +310,7 @@ _HELP = "\n".join(
         "%%agent [-o NAME] [-q] [-b] [--fresh]  ask it; the cell's body is the prompt",
         "%tree                                  the session as a tree; `%tree -h`",
         "%context                               what the next request holds; `%context -h`",
+        "%compact                               make room in it; `%compact -h`",
         "",
         *(f"  %agent {name:<8} {command.about}" for name, command in _COMMANDS.items()),
         "",
@@ -328,7 +331,8 @@ def load(ip: Any) -> None:
         return
     magics = PiMagics(shell=ip, parent=ip)
     looking = (ip, magics.looked_at, NONE_YET)
-    registered = (magics, TreeMagics(*looking), ContextMagics(*looking))
+    looks = (TreeMagics(*looking), ContextMagics(*looking), CompactMagics(*looking))
+    registered = (magics, *looks)
     ip.register_magics(*registered)
     cells = AwaitedCells(ip)
     cells.install()
@@ -337,6 +341,10 @@ def load(ip: Any) -> None:
         Completion(ip, f"%{MAGIC}", lambda line: candidates(line, _COMMANDS, former())),
         Completion(ip, f"%{TREE}", lambda line: tree_candidates(line, former())),
         Completion(ip, f"%{CONTEXT}", context_candidates),
+        *(
+            Completion(ip, f"{mark}{COMPACT}", lambda line: compact_candidates(line, former()))
+            for mark in ("%", "%%")
+        ),
     ]
     for completion in completions:
         completion.install()

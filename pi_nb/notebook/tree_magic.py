@@ -3,6 +3,7 @@
 %tree                          the tree of `agent`'s session
 %tree FILE                     that of a file, read and not written: pi's own too
 %tree --goto 12                move the leaf to row 12
+%tree --goto 12 --summarize    the same, with a summary of the branch that is left
 %tree --label 12 good start    label it
 """
 
@@ -24,9 +25,8 @@ from pi_nb.text import safe_line
 
 from .agent import Agent
 from .choosing import open_line, session_file
-from .commands import finds, labelled
+from .commands import finds, labelled, went, where_now
 from .parsing import HelpShown, Parser, as_usage_errors
-from .status import leaf_line
 
 TREE = "tree"
 
@@ -45,6 +45,12 @@ def _parser() -> Parser:
         help=", ".join(FILTERS))  # fmt: skip
     add("--find", nargs="+", metavar="TEXT", help="only entries that hold it, whole texts searched")
     add("--goto", metavar="ENTRY", help="move the leaf there: a number, a label or an id")
+    add(
+        "--summarize",
+        nargs="*",
+        metavar="WORDS",
+        help="with --goto: have the branch that is left summarised, with these words in mind",
+    )
     add("--label", nargs="+", metavar=("ENTRY", "TEXT"), help="label an entry; '' takes it away")
     add("--lane", metavar="NAME", help="mark this lane's branch instead of the agent's")
     add("--ids", action="store_true", help="show the ends of ids")
@@ -82,6 +88,8 @@ class TreeMagics(Magics):
             parser.error(f"-o wants a Python name, not {options.out!r}")
         if options.label is not None and len(options.label) < 2:
             parser.error("--label wants an entry and a text, '' to take the label away")
+        if options.summarize is not None and options.goto is None:
+            parser.error("--summarize goes with --goto: of the branch that is left")
         if options.file is not None and (options.goto is not None or options.label is not None):
             self._only_read(options)
         with as_usage_errors():
@@ -97,8 +105,8 @@ class TreeMagics(Magics):
         if options.label is not None:
             print(_labelled(asked, options.label))
         if options.goto is not None:
-            moved = asked.goto(options.goto)
-            print(leaf_line(asked.session, asked.harness.leaf))
+            moved = went(asked, options.goto, options.summarize)
+            print(where_now(asked, moved))
             if moved.editor_text:
                 print(f"Text to edit: {safe_line(moved.editor_text, 400)}")
         if news := asked.news():
