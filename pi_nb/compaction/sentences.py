@@ -91,11 +91,11 @@ _LOOKED_AT = 4_000
 _COMMON = {
     "en": "the and is are to of in it this that for with not be you i we my should please can a",
     "de": "der die das und ist nicht ein eine zu mit auf für von den dem ich wir bitte es sich im"
-    " aus bei auch noch wie wird werden sind",
+    " aus bei auch noch wie wird werden sind du keine kein aber nur darfst darf",
     "fr": "le la les et est une pas pour dans des du que qui sur avec je nous il ce sont aux"
     " au ne en dois faut",
     "es": "el la los las y es una no para en del que con por se lo como esta este son al pero"
-    " hay debe",
+    " hay debe debes siempre nunca más",
 }
 _BY_WORD: dict[str, set[str]] = {}
 for _language, _words in _COMMON.items():
@@ -127,12 +127,13 @@ _BINDING = {
     r"|únicamente|prefier\w+|preferi\w+|evita\w*|sin|al menos|como (?:máximo|mínimo)|asegúra\w+"
     r"|prohibid\w+|obligatori\w+|en (?:vez|lugar) de|tienes? que|en (?:español|inglés))\b"
     r"|(?:^|[,;:] ?|\by |\bpero )no (?:l[aeo]s? |me )?\w+[ae]s\b",
-    "zh": r"必须|必需|(?<!要)不要(?!紧)|不能(?!运行|用了|工作|正常|通过|编译|打开|启动|访问|连接|显示|找到|理解)|不得|不可|不许|不准|不应|请勿|切勿|禁止|(?<!不)一定|务必|总是|始终|永远"
-    r"|应该|应当|优先|尽量|避免|最好(?!的)|至少|最多|不超过|而不是|别再"
+    "zh": r"必须|必需|(?<!要)不要(?!紧)|不得|不可|不许|不准|不应|请勿|切勿|禁止|(?<!不)一定|务必"
+    r"|总是|始终|永远|应该|应当|优先|尽量|避免|最好(?!的)|至少|最多|不超过|而不是|别再"
+    r"|不能(?!运行|用了|工作|正常|通过|编译|打开|启动|访问|连接|显示|找到|理解)"
     r"|(?<![区特类级分性差识个])别(?![的人名处墅称])"
     r"|[只仅](?:能|用|要|改|允许|需|在|有|读|支持|可|准|修改|使用)|用(?:中文|英文|英语|汉语)",
-    "ja": r"必ず|ないで(?!す|し[ょた])|てはいけ|てはなら|ではいけ|ちゃだめ|禁止|常に|いつも|のみ|避け|べき"
-    r"|だけ(?!ど|で(?:なく|は|す))|ないこと|[方ほ](?:う)?が(?:いい|良い)|優先|絶対|以内"
+    "ja": r"必ず|ないで(?!す|し[ょた])|てはいけ|てはなら|ではいけ|ちゃだめ|禁止|常に|いつも|のみ"
+    r"|避け|べき|だけ(?!ど|で(?:なく|は|す))|ないこと|[方ほ](?:う)?が(?:いい|良い)|優先|絶対|以内"
     r"|なければ(?:なら|いけ)|厳守|ではなく|(?:日本語|英語)で",
 }
 # Words with which an assistant says what it chose or found to be so, and why.
@@ -167,8 +168,9 @@ def _compiled(words: dict[str, str]) -> Rules:
 _RULES, _DECISIONS, _INTENTIONS = map(_compiled, (_BINDING, _DECIDING, _MEANING))
 # What somebody reports and does not ask for, though it has a word that binds: "it never works".
 _REPORTING = {
-    "en": r"\b(?:I|it|he|she|they|this|that|there|which)(?:['’](?:ve|s|d)| have| has| had| was| were)?"
-    r" (?:never|always|only)\b(?! (?:want|need|use|like|prefer|expect|be)\b)"
+    "en": r"\b(?:I|it|he|she|they|this|that|there|which)"
+    r"(?:['’](?:ve|s|d)| have| has| had| was| were)? (?:never|always|only)\b"
+    r"(?! (?:want|need|use|like|prefer|expect|be)\b)"
     r"|\b(?:is|are|was|were|has|have|had|see|got|['’]s) no (?:new|other|more|longer)\b"
     r"|\b(?:do not|don['’]?t) (?:worry|mind|bother)\b|\bneeds? to (?:know|understand|find out)\b",
     "de": r"\b(?:ist|sind|war|waren|habe?|hat|haben|hatten?|gibt|gab|wird|wurde|geht|ging|kommt|kam"
@@ -233,6 +235,7 @@ def _is_report(sentence: str) -> bool:
 
 
 def is_question(sentence: str) -> bool:
+    """Whether it ends in a question mark, whatever closes after it."""
     return _QUESTION.search(sentence[-8:]) is not None
 
 
