@@ -17,7 +17,8 @@ from .files import Files
 from .transcript import as_text
 
 TURN_HEADING = "## Turn in Progress"
-_TURN_WORDS = "The rest of this turn follows word for word; what was asked in it is still open."
+_OPEN = "The rest of this turn follows word for word; what was asked in it is still open."
+_ANSWERED = "The rest of this turn follows word for word, with the answer: nothing in it is open."
 
 # Also the lists as pi writes them: a summary of its own may be carried on here. What a writer
 # left open reaches no further than the next tag: it must not take the summary with it.
@@ -32,15 +33,19 @@ def assembled(
     turn_prefix: str | None,
     pins: Iterable[tuple[str, ContextItem]],
     files: Files,
+    *,
+    answered: bool = False,
 ) -> str:
     """The parts as one text; those that are not there are left out.
 
     Args:
+        answered: Whether the turn that is split has its answer in what is kept: what was asked
+            in it must not be done a second time (C-48).
         pins: Pinned entries by the name they are called by (a number, or an id).
     """
     parts = [history] if history else []
     if turn_prefix:
-        parts.append(f"{TURN_HEADING}\n{_TURN_WORDS}\n\n{turn_prefix}")
+        parts.append(f"{TURN_HEADING}\n{_ANSWERED if answered else _OPEN}\n\n{turn_prefix}")
     parts += [pin_block(name, item) for name, item in pins]
     parts += [_list(tag, paths) for tag, paths in _file_lists(files) if paths]
     return "\n\n".join(part.strip() for part in parts)

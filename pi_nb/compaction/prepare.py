@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pi_nb.messages import AgentMessage, AssistantMessage
 from pi_nb.session.context import ContextItem
 
 from .branch import Branch
@@ -42,6 +43,13 @@ class Preparation:
         return () if self.split is None else self.branch.items[self.split : self.cut]
 
     @property
+    def turn_is_answered(self) -> bool:
+        """Whether what is kept of a split turn, or what follows it, holds a final answer. What
+        was asked there is then no open request, and must not look like one (C-48)."""
+        kept = self.branch.items[self.cut :]
+        return self.is_split_turn and any(is_final(item.message) for item in kept)
+
+    @property
     def previous_summary(self) -> str | None:
         """What the newest compaction said; the new summary carries it on."""
         compaction = self.branch.compaction
@@ -54,6 +62,17 @@ class Preparation:
         known = [compaction.details] if compaction and not compaction.from_hook else []
         gone = [item.message for item in (*self.history, *self.turn_prefix)]
         return files_of(gone, known)
+
+
+def is_final(message: AgentMessage) -> bool:
+    """Whether a message is an answer that leaves nothing to do: it came through, says
+    something, and calls no tool."""
+    return (
+        isinstance(message, AssistantMessage)
+        and message.stop_reason not in ("error", "aborted")
+        and not message.tool_calls
+        and bool(message.text.strip())
+    )
 
 
 def prepare(branch: Branch, keep_tokens: int) -> Preparation | None:

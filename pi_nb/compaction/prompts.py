@@ -80,9 +80,11 @@ class Prompts:
         "Above is the beginning of one long turn. The rest of that turn stays word for word and "
         "follows your text. Say in a few lines what is needed to understand the rest. Use exactly "
         "these Markdown headings:\n\n"
-        "### Asked\nWhat the user asked for in this turn. It is still open.\n"
-        "### Done So Far\nWhat was done and found, with outcomes, paths and errors letter by "
-        f"letter.\n### Needed for the Rest\nWhat the rest of the turn builds on.\n\n{_STYLE}"
+        "### Asked\nWhat the user asked for in this turn. Whether it was answered shows only in "
+        "the rest.\n"
+        "### Done So Far\nWhat was done and found, with paths and errors letter by letter. An "
+        "action with an effect is named with its outcome, so that nobody does it a second time.\n"
+        f"### Needed for the Rest\nWhat the rest of the turn builds on.\n\n{_STYLE}"
     )
     """Asked for the beginning of a turn that is split."""
     branch: str = (

@@ -200,7 +200,13 @@ def proposed(plan: Plan, history: Written | None, prefix: Written | None) -> Pro
     pins = [(plan.name(item.entry_id), item) for item in pins_in_summary(plan)]
     return Proposal(
         plan=plan,
-        text=assembled(body, prefix.text if prefix else None, pins, found.files),
+        text=assembled(
+            body,
+            prefix.text if prefix else None,
+            pins,
+            found.files,
+            answered=found.turn_is_answered,
+        ),
         by=parts[0].by if parts else "function",
         model=next((part.model for part in parts if part.model), None),
         usage=sum((part.usage for part in parts), Usage()),

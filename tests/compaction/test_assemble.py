@@ -49,6 +49,14 @@ def test_the_parts_stand_in_their_order_and_what_is_not_there_is_left_out() -> N
     assert assembled(None, None, (), Files()) == ""
 
 
+def test_the_beginning_of_a_turn_that_was_answered_does_not_look_open() -> None:
+    """C-48, C-22."""
+    answered = assembled(BODY, "### Asked\nSend it.", (), Files(), answered=True)
+
+    assert "nothing in it is open" in answered
+    assert "still open" not in answered
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -355,6 +355,20 @@ def test_an_answered_request_is_not_kept_as_if_it_were_open() -> None:
     assert gone(keeping_unanswered(planned(made, 1))) == ["u1", "a1", "u2"]  # type: ignore[arg-type]
 
 
+def test_a_split_turn_is_open_only_where_no_answer_follows() -> None:
+    """C-48, C-22."""
+    talk = [asks("send it"), says("", "c"), gives("c", "sent")]
+    closed = session(*talk, says("It is sent."), asks("now X"))
+    running = session(*talk, says("", "d"), gives("d", "sent too"))
+    failed = session(*talk, says("It", stop_reason="error", error_message="boom"))
+
+    for made, answered in ((closed, True), (running, False), (failed, False)):
+        found = planned(made, 1).move(4).preparation
+        assert found is not None
+        assert found.is_split_turn
+        assert found.turn_is_answered == answered
+
+
 def test_results_that_nobody_has_read_stay_with_their_call() -> None:
     """C-47, C-04."""
     made = session(asks("u1"), says("a1"), asks("u2"), says("", "x", "y"), gives("x", "1"))

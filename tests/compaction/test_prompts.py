@@ -87,6 +87,14 @@ def test_what_is_done_what_blocks_and_what_is_open_have_places_of_their_own(
     assert "letter by letter" in below("## Critical Context")
 
 
+def test_the_beginning_of_a_turn_names_what_was_done_and_does_not_call_it_open() -> None:
+    """C-48: the rest of the turn may hold its answer."""
+    question = " ".join(asked("turn_prefix").split())
+
+    assert "nobody does it a second time" in question
+    assert "still open" not in question
+
+
 def test_an_update_merges_what_is_finished_so_that_it_does_not_grow() -> None:
     """C-50."""
     update = " ".join(asked("history", "the earlier one").split())
