@@ -7,7 +7,7 @@ stand right before a compaction belong to it: a plan writes them so.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -108,7 +108,9 @@ class BeforeAfter:
         in what is kept: see `mentions`."""
         # Only for whoever asks: it goes over every word of what is gone.
         finder = import_module("pi_nb.compaction.mentions")
-        return finder.not_mentioned(self.gone, self.summary, self.kept)
+        found = finder.not_mentioned(self.gone, self.summary, self.kept)
+        rows = {row.entry_id: row.number for row in self.rows if row.number}
+        return replace(found, numbers=rows)
 
     def to_dict(self) -> dict[str, Any]:
         return {

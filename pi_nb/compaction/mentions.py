@@ -83,6 +83,9 @@ class Mentions:
     missing: tuple[Mention, ...]
     tallies: Mapping[Kind, Tally] = field(default_factory=dict)
     """Of each kind that was looked for."""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """Of entries their rows in the outline, where somebody gave them: ids name nothing to a
+    reader."""
 
     def __len__(self) -> int:
         return len(self.missing)
@@ -129,8 +132,10 @@ class Mentions:
         """As lines.
 
         Args:
-            number: Of entries their numbers in the outline; else they are named by their ids.
+            number: Of entries their rows in the outline, instead of `numbers`; those without
+                one are named by their ids.
         """
+        number = self.numbers if number is None else number
         lines = [self._title()]
         for heading, shown, more in self._groups():
             lines.append(f"  {heading}")
@@ -148,7 +153,9 @@ class Mentions:
         parts = [element("p", element("strong", self._title()))]
         for heading, shown, more in self._groups():
             items = [
-                element("li", element("code", safe_line(m.text, 300)), f" ({_where(m)})")
+                element(
+                    "li", element("code", safe_line(m.text, 300)), f" ({_where(m, self.numbers)})"
+                )
                 for m in shown
             ]
             if more > 0:
@@ -159,9 +166,9 @@ class Mentions:
         return Html("".join(parts))
 
 
-def _where(mention: Mention, number: Mapping[str, int] | None = None) -> str:
+def _where(mention: Mention, number: Mapping[str, int]) -> str:
     names = [
-        str(number[entry_id]) if number and entry_id in number else safe_line(entry_id, 12)
+        f"row {number[entry_id]}" if entry_id in number else safe_line(entry_id, 12)
         for entry_id in mention.entry_ids[-TOLD:]
     ]
     more = len(mention.entry_ids) - TOLD

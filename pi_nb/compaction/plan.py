@@ -282,8 +282,11 @@ class Plan:
             first = message_line(branch.items[found.cut].message)
             rows.append(("first kept", f"{self._name(found.cut)}, {safe_line(first, 60)}"))
             if found.turn_prefix:
-                split = count(len(found.turn_prefix), "message")
-                rows.append(("split turn", f"its first {split} get a summary of their own"))
+                split = len(found.turn_prefix)
+                what = "message gets a summary of its own"
+                if split > 1:
+                    what = f"{split:,} messages get a summary of their own"
+                rows.append(("split turn", f"its first {what}"))
         if self.edits:
             rows.append(
                 ("edited", f"{count(len(self.edits), 'entry', 'entries')} left out or replaced")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pi_nb.compaction.before_after import BeforeAfter, before_after
+from pi_nb.compaction.before_after import BeforeAfter, before_after, before_after_of
+from pi_nb.compaction.plan import Plan
+from pi_nb.compaction.proposal import Proposal
 from pi_nb.compaction.snapshots import Snapshots, snapshots
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.session.entries import Entry
@@ -24,14 +26,19 @@ class SnapshotViews:
         """
         return snapshots(self.harness.session, self.harness.lane, at)
 
-    def before_after(self, where: str | int | Entry | None = None) -> BeforeAfter:
-        """What a compaction did to what is sent, entry by entry.
+    def before_after(self, where: str | int | Entry | Plan | Proposal | None = None) -> BeforeAfter:
+        """What a compaction did to what is sent, entry by entry, or would do.
 
         Args:
-            where: It, or its id, label or number in the outline; None: the newest one.
+            where: It, or its id, label or number in the outline; None: the newest one. Or a
+                proposal, or a plan: of a plan the summary is empty, for nobody wrote it yet.
 
         Raises:
             PiError: `invalid_argument`, it is no compaction and no edit; `invalid_state`,
                 nothing of the branch was compacted or edited.
         """
+        if isinstance(where, Proposal):
+            return before_after_of(where.plan, where.text)
+        if isinstance(where, Plan):
+            return before_after_of(where)
         return before_after(self.harness.session, where, self.harness.lane)

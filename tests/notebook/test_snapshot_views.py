@@ -38,6 +38,29 @@ def test_an_agent_shows_its_snapshots_and_its_newest_compaction(tmp_path: Path) 
     ]
 
 
+def test_a_plan_and_a_proposal_are_shown_as_they_would_be_and_what_is_lost_by_its_row(
+    tmp_path: Path,
+) -> None:
+    asked = "Look at it. Never rename parse_duration: other programs call it."
+    with pi_nb.agent(cwd=tmp_path, model=ScriptedModel(["one", "two"])) as agent:
+        agent.prompt_sync(asked)
+        agent.prompt_sync("second")
+        entries = len(agent.session)
+        plan = agent.plan(cut=3)
+        assert plan
+        proposal = agent.propose(plan, summariser=lambda _material: "## Goal\nLook at it.")
+
+        planned = agent.before_after(plan)
+        proposed = agent.before_after(proposal)
+        lost = str(proposed.not_mentioned)
+
+    assert [row.became for row in planned.rows][:2] == ["summarised", "summarised"]
+    assert (planned.summary, proposed.summary) == ("", proposal.text)
+    assert "Never rename parse_duration: other programs call it.  (in row 1)" in lost
+    assert "(in row 1)" in str(proposed.not_mentioned._repr_html_())
+    assert len(agent.session) == entries, "nothing of the branch changed"
+
+
 def test_an_agent_without_a_compaction_says_so(tmp_path: Path) -> None:
     with (
         pi_nb.agent(cwd=tmp_path, model=ScriptedModel([])) as agent,
