@@ -252,6 +252,16 @@ def test_a_compaction_that_names_itself_keeps_nothing_and_is_as_it_should_be() -
 # --- how much it is ---------------------------------------------------------------------------
 
 
+def test_what_was_read_from_a_cache_and_written_to_it_is_in_the_context_too() -> None:
+    """C-29, starred: as a provider reports it that counts them apart; its total may be missing."""
+    parts = Usage(input=1_000, cache_read=150_000, cache_write=20_000, output=500)
+    made = session(asks("u"), says("a").having(usage=parts))
+
+    size = Branch.of(made).size
+
+    assert (size.tokens, size.source) == (171_500, "provider")
+
+
 def test_usage_of_failures_and_of_nothing_is_not_believed_and_what_came_since_is_added() -> None:
     """C-27: otherwise the context looks empty, and is never compacted."""
     failed = {"stop_reason": "error", "error_message": "overloaded"}

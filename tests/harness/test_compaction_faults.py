@@ -6,20 +6,25 @@ Rows that are pure are in `tests/compaction/test_faults.py`; each test names its
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
 from loopback import sse
 
 from pi_nb.abort import AbortSignal
+from pi_nb.compaction.extractive import BOUND, extractive
 from pi_nb.harness.compaction_settings import CompactionSettings
 from pi_nb.harness.compactor import Wish
 from pi_nb.harness.events import AbortEvent, AutoCompaction, SessionCompact
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.loop.events import MessageEnd
-from pi_nb.loop.types import AgentTool
+from pi_nb.loop.types import AgentTool, ToolContext, ToolResult, answer
 from pi_nb.messages import (
     AgentMessage,
     AssistantMessage,
@@ -28,10 +33,12 @@ from pi_nb.messages import (
     ToolCall,
     ToolResultMessage,
     Usage,
+    convert_to_llm,
     text_of,
     user,
 )
 from pi_nb.models.openai_completions import OpenAICompletions
+from pi_nb.models.pairing import pair
 from pi_nb.models.retry import RetryPolicy
 from pi_nb.models.scripted import ScriptedModel, call, reply
 from pi_nb.models.types import (
@@ -43,9 +50,14 @@ from pi_nb.models.types import (
     Start,
     StreamEvent,
     TextDelta,
+    ToolSpec,
 )
 from pi_nb.result import PiError
+from pi_nb.session.codec import Format
+from pi_nb.session.context import build_session_context
 from pi_nb.session.entries import CompactionEntry, MessageEntry
+from pi_nb.session.fork import fork_session
+from pi_nb.session.repo import SessionRepo
 from pi_nb.session.session import Session
 from pi_nb.tokens import PI
 
@@ -856,3 +868,99 @@ async def test_a_compaction_after_a_call_without_a_result_leaves_a_request_that_
     for request in model.asked:
         strict(request.messages)
     assert ("late" in sent(model.asked[0])) == resumed
+
+
+async def test_fifteen_compactions_in_a_row_do_not_make_the_summary_grow(make_tool: Make) -> None:
+    """C-50: similar turns; finished items merge, and the length has a bound."""
+    lengths: list[int] = []
+    turn = [reply("I look.", call("read", path="src/bean.py")), "There are 12 beans, as before."]
+    model = ScriptedModel(turn * 60)
+    harness = harness_of(
+        model, tools=[make_tool("read")], compaction={"keep": 1, "summariser": extractive}
+    )
+
+    for number in range(15):
+        for _ in range(4):
+            await harness.prompt(f"Count the beans again, round {number}; never guess.")
+        lengths.append(len((await harness.compact()).summary))
+
+    assert max(lengths) <= BOUND
+    assert lengths[-1] <= lengths[4] * 1.25
+
+
+# --- the same everywhere ----------------------------------------------------------------------
+
+STEPS = st.sampled_from(
+    ["prompt", "prompt", "prompt", "call", "compact", "move", "leave", "omit", "undo", "fork"]
+)
+
+
+@pytest.mark.parametrize("on_disk", [True, False], ids=["file", "memory"])
+@settings(max_examples=25)
+@given(st.lists(STEPS, min_size=1, max_size=14), st.data())
+def test_the_context_at_work_is_the_one_that_the_log_gives(
+    on_disk: bool, steps: list[str], data: st.DataObject
+) -> None:
+    """C-52: after every prompt, compaction, navigation, edit and fork, in v3 and v4: what a
+    harness sends is what its log says, here, built anew, and opened by somebody else."""
+    format: Format = data.draw(st.sampled_from(["v3", "v4"]), label="format")
+
+    async def live(folder: Path) -> None:
+        path = folder / "s.jsonl" if on_disk else None
+        options: dict[str, Any] = {"format": format, "durability": "flush"}
+        with Session.create(path, cwd=folder, **options) as session:
+            tools = [AgentTool(ToolSpec(name="x"), _echo)]
+            model = Talker(_calls_where_asked)
+            harness = harness_of(model, session=session, tools=tools, compaction={"keep": 3})
+            for number, step in enumerate(steps):
+                with contextlib.suppress(PiError):  # nothing to compact, to undo, to leave out
+                    await _do(step, harness, data)
+                _same(session, model, step)
+                if path is not None:
+                    copy = folder / f"{number}.jsonl"
+                    copy.write_bytes(path.read_bytes())
+                    with Session.open(copy, read_only=True) as again:
+                        assert again.context() == session.context()
+                if step == "fork":
+                    repo = SessionRepo(folder / "forks")
+                    with (await fork_session(session, harness.leaf, repo=repo)).session as made:
+                        assert made.context().messages == session.context().messages
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(live(Path(folder)))
+
+
+async def _echo(_arguments: dict[str, Any], _context: ToolContext) -> ToolResult:
+    return answer("ok")
+
+
+def _calls_where_asked(request: Request) -> Any:
+    last = request.messages[-1]
+    return reply(call("x")) if last.role == "user" and question(request) == "call" else "answer"
+
+
+async def _do(step: str, harness: AgentHarness, data: st.DataObject) -> None:
+    """One step; a harness that refuses it has changed nothing."""
+    ids = harness.session.entry_ids()
+    match step:
+        case "prompt" | "call":
+            await harness.prompt(step)
+        case "compact":
+            await harness.compact()
+        case "undo":
+            await harness.undo()
+        case "move" | "leave" if ids:
+            to = data.draw(st.sampled_from(ids), label=step)
+            await harness.navigate(to, summarize=step == "leave")
+        case "omit" if ids:
+            await harness.omit(data.draw(st.sampled_from(ids), label=step))
+
+
+def _same(session: Session, model: Talker, step: str) -> None:
+    event(step)
+    context = session.context()
+    assert context == build_session_context(session.branch())
+    if step in ("prompt", "call"):
+        # The last request held all but the answer to it.
+        expected = pair(convert_to_llm(context.messages[:-1]), model.model).messages
+        assert list(model.asked[-1].messages) == list(expected)
