@@ -74,6 +74,21 @@ _NO_NAMES = word_set(
     " e.g i.e z.B d.h u.a p.ej a.k.a"
     " Node.js Vue.js Next.js React.js Nuxt.js Express.js Three.js D3.js node.js"
 )
+# `the file.Then`: two sentences without a blank between them.
+_BEGINNINGS = word_set(
+    "A After All Also And As At But By Can Do For From Here How I If In Is It Let My No Not Now On"
+    " Or Please See She So That The Then There They This To Use We What When Where Why You"
+)
+_BARE = word_set(
+    "Makefile Dockerfile Jenkinsfile Procfile Gemfile Rakefile CMakeLists.txt .gitignore .env"
+    " .gitattributes .dockerignore .editorconfig .npmrc .bashrc .zshrc .eslintrc .prettierrc"
+)
+"""Names of files by themselves."""
+_ROOTS = word_set(
+    "src lib libs tests docs packages apps cmd internal pkg bin dist vendor node_modules"
+    " site-packages .github .git .venv"
+)
+"""Folders that a path often begins with."""
 _NO_TICKED = word_set(
     "true false null none undefined self this and not the for with from import return if else"
     " def class function const let var int str bool float string number object any void"
@@ -100,7 +115,7 @@ def places(text: str, *, hashes: bool = False) -> tuple[list[Find], str]:
     text = _URL.sub(lambda url: _noted(found, url[0]), text)
     for run in _RUN.finditer(text):
         word = run[0]
-        if len(word) < 4 or not ("." in word or "/" in word or "\\" in word or _is_long(word)):
+        if len(word) < 4 or not (_has_mark(word) or _is_long(word) or word in _BARE):
             continue
         if (known := _place(word)) is None:
             continue
@@ -118,6 +133,10 @@ def _noted(found: list[Find], url: str) -> str:
     if len(bare) <= LONGEST:
         found.append(Find("url", bare))
     return " "
+
+
+def _has_mark(word: str) -> bool:
+    return "." in word or "/" in word or "\\" in word
 
 
 def _is_long(word: str) -> bool:
@@ -153,7 +172,8 @@ def is_path(word: str) -> bool:
         return False
     name, dot, kind = parts[-1].rpartition(".")
     if len(parts) == 1 and "/" not in word:
-        return bool(name and dot) and kind.lower() in _EXTENSIONS and parts[0] not in _NO_NAMES
+        known = kind.lower() in _EXTENSIONS and parts[0] not in _NO_NAMES
+        return word in _BARE or bool(name and dot and known)
     if "//" in word or word.endswith("\\") or (word.startswith("\\") and "/" not in word):
         return False
     if dot and (kind.lower() in _ALSO_FILES or (not name and len(kind) > 1)):
@@ -164,6 +184,8 @@ def is_path(word: str) -> bool:
         return len(parts) > 1 and any(len(part) > 2 for part in parts)
     if "\\" in word:
         return False
+    if parts[0] in _ROOTS:
+        return len(parts) > 1 or word.endswith("/")
     return len(parts) > 2 and any(map(_TELLING.search, parts)) and len(parts[0]) > 1
 
 
@@ -214,6 +236,8 @@ def is_identifier(word: str) -> bool:
     if len(parts) > 1:
         if parts[-1].lower() in _DOMAINS and parts[0].islower():
             return False
+        if len(parts) == 2 and parts[1] in _BEGINNINGS:
+            return False
         return any(len(part) > 2 for part in parts)
     return bool(_SNAKE.search(word) or _CAMEL.search(word))
 
@@ -231,8 +255,8 @@ def _between_ticks(text: str, match: re.Match[str]) -> bool:
 
 
 _UNITS = (
-    "%|‰|°C|°F|[kKMGT]i?B|[kMGT]?bit|bytes?|Bytes?|ns|µs|us|ms|secs?|seconds?|s|mins?|minutes?"
-    "|hours?|hrs?|h|days?|weeks?|months?|years?|px|rem|em|pt|dpi|fps|rps|qps|[kMG]?Hz|tokens?"
+    "%|‰|°C|°F|[kKM](?: ?tokens?)?|[kKMGT]i?B|[kMGT]?bit|bytes?|Bytes?|ns|µs|us|ms|secs?|seconds?|s"
+    "|mins?|minutes?|hours?|hrs?|h|days?|weeks?|months?|years?|px|rem|em|pt|dpi|fps|rps|qps|[kMG]?Hz|tokens?"
     "|characters?|chars?|lines?|rows?|columns?|files?|tests?|items?|entries|users?|requests?|retries"
     "|attempts?|times|percent|failed|passed|errors?|warnings?|dollars?|euros?|USD|EUR|x"
     "|Sekunden?|Minuten?|Stunden?|Tagen?|Tage|Prozent|Zeilen?|Dateien?|secondes?|heures?|jours?"
@@ -254,7 +278,8 @@ _MONEY = frozenset("$€£¥")
 
 def numbers(text: str) -> Iterator[str]:
     """Numbers in a text without paths that mean something: with a unit or a currency, dates,
-    or of three digits and more (a version `1.6.0` has three). Times of a day are none."""
+    or of three digits and more (a version `1.6.0` has three). Times of a day are none, nor
+    are numbers of issues (`#12345`)."""
     for match in _NUMBER.finditer(text):
         word = match[0]
         if not word[-1].isdigit() or word[0] in _MONEY or len(_DIGITS.findall(word)) >= 3:
@@ -264,13 +289,17 @@ def numbers(text: str) -> Iterator[str]:
 _NUMBERED = re.compile(r"[ \t]*[+-]?[ \t]*(\d+)([:→|│\t]|-(?=\s)|[ ]+|$)")
 
 
+_HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
+
+
 def without_line_numbers(text: str) -> str:
     """The output of a tool without the numbers that it put before its lines.
 
     A number before a blank is one only where a line beside it has the next or the one before;
     before a colon, a tab or a bar it always is.
     """
-    lines = text.split("\n")
+    # Of a diff's hunk the places are numbers of lines too.
+    lines = _HUNK.sub("@@", text).split("\n")
     heads = [_NUMBERED.match(line[:200]) for line in lines]
     values = [int(head[1][:18]) if head else None for head in heads]
     for at, head in enumerate(heads):
@@ -293,6 +322,7 @@ _ERROR = re.compile(
     r"^\s*(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?::\s|$)"
     r"|^\s*(?:\[?(?:error|fatal|panic|critical|ERROR|FATAL|Error|Fatal|Critical)\]?)(?:\[\w+\])?"
     r"(?::|\s-|\s+in\s)\s*\S"
+    r"|^Uncaught \w*(?:Error|Exception)\b|^make(?:\[\d+\])?: \*\*\* "
     r"|^E\s{2,}\S|^(?:FAILED|ERROR)\s+\S|^npm ERR!\s+\S|^--- FAIL|^\s*[✗✖×]\s+\S"
     r"|^\S+[:(]\d+(?:[:,]\d+)?\)?:?\s+(?:-\s+)?(?:fatal\s+)?error\b|\berror TS\d+:"
     r"|^thread '[^']*' panicked|^panic: |^Segmentation fault|\(core dumped\)"
