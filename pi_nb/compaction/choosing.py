@@ -6,7 +6,7 @@ So a section is as long as it may be and no longer, however many compactions it 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pi_nb.text import one_line, scrub
@@ -17,6 +17,8 @@ LINE = 300
 """Characters of one line at most."""
 _MARKED = 3
 """What a bullet and a line break take."""
+_NOTE = 30
+"""What the line takes that says how many were left out."""
 _OURS = re.compile(
     r"<(?=/?(?:summary|branch_summary|conversation|earlier_summary|pinned|files-|read-files"
     r"|modified-files))",
@@ -25,7 +27,7 @@ _OURS = re.compile(
 _TURN = re.compile(r"#+(?= Turn in Progress)")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _HEAD = re.compile(r"^\s*(?:#{1,6}\s+|>\s+|(?:`{3,}|~{3,})\w*\s*)+")
-_EARLIER = re.compile(r"\((\d[\d,]*) more left out\)\Z")
+_NOTED = re.compile(r"\((\d[\d,]*) more left out\)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +96,21 @@ def _key(text: str) -> str:
 def chosen(lines: Iterable[Line], limit: int, focus: Focus) -> list[str]:
     """The heaviest lines that fit `limit` characters, in the order that they came in.
 
-    At least the heaviest stands there, cut if it must be. The first line says how many were
+    At least the heaviest stands there, cut if it must be. The last line says how many were
     left out, those of earlier times included.
     """
     known: dict[str, float] = {}
     before = 0
     for line in lines:
-        if earlier := _EARLIER.match(line.text):
-            before += int(earlier[1].replace(",", ""))
+        if note := _NOTED.match(line.text):
+            before += int(note[1].replace(",", ""))
         elif line.text:
             weight = line.weight + focus.weigh(line.text)
             known[line.text] = max(weight, known.get(line.text, weight))
     order = {text: place for place, text in enumerate(known)}
     if not known:
         return [_left_out(before)] if before else []
-    room = limit - 30  # for the line that says what was left out
+    room = limit - _NOTE
     kept: list[str] = []
     for text in sorted(known, key=lambda text: (-known[text], -order[text])):
         short = text if kept else one_line(text, max(room - _MARKED, 20))
@@ -118,7 +120,31 @@ def chosen(lines: Iterable[Line], limit: int, focus: Focus) -> list[str]:
             room -= len(short) + _MARKED
     kept.sort(key=lambda text: order[text])
     left = before + len(known) - len(kept)
-    return [_left_out(left), *kept] if left else kept
+    return [*kept, _left_out(left)] if left else kept
+
+
+def shares(needs: Mapping[str, int], limits: Mapping[str, int], total: int) -> dict[str, int]:
+    """How many of `total` characters each section gets: what it needs within its limit, and
+    where that is too much for all, its part of the whole and of what the others leave."""
+    wanted = {name: min(need, limits[name]) for name, need in needs.items()}
+    given: dict[str, int] = {}
+    while len(given) < len(wanted):
+        left = total - sum(given.values())
+        parts = {name: limits[name] for name in wanted if name not in given}
+        fair = {name: left * part // sum(parts.values()) for name, part in parts.items()}
+        content = {name: wanted[name] for name in parts if wanted[name] <= fair[name]}
+        given |= content or fair
+    return given
+
+
+def needed(lines: Iterable[Line]) -> int:
+    """Characters that all of the lines take."""
+    return sum(len(line.text) + _MARKED for line in lines) + _NOTE
+
+
+def is_note(text: str) -> bool:
+    """Whether a line only says how many others were left out."""
+    return _NOTED.match(text) is not None
 
 
 def _left_out(lines: int) -> str:

@@ -102,8 +102,8 @@ class Story:
     """In the order of their newest outcome, the same kind on the same thing put together."""
     answers: list[tuple[int, str]] = field(default_factory=list)
     """Every text of an assistant with its place."""
-    ended: bool = False
-    """An assistant ended a turn with words at least once."""
+    ended: str = ""
+    """The words with which an assistant ended a turn for the first time."""
     looks: int = 0
     """Calls that only looked, and went well."""
     stopped: str = ""
@@ -175,7 +175,7 @@ def _take_answer(story: Story, place: int, message: AssistantMessage) -> None:
         return
     story.answers.append((place, message.text))
     if not message.tool_calls and message.stop_reason != "toolUse":
-        story.ended = True
+        story.ended = story.ended or message.text
         for request in story.open:
             request.answer = message.text
         story.open = []

@@ -28,7 +28,7 @@ from pi_nb.messages import (
 from pi_nb.session.context import ContextItem
 from pi_nb.text import count
 
-from .choosing import Focus, Line, as_line, chosen, merged
+from .choosing import Focus, Line, as_line, chosen, is_note, merged, needed, shares
 from .deeds import Deed, Request, Story, story_of
 from .earlier import earlier
 from .finds import Kind
@@ -54,7 +54,7 @@ HEADINGS = 200
 """What headings and blank lines take."""
 BOUND = sum(LIMITS.values()) + HEADINGS
 """Characters of a summary at most, however many compactions it has lived through."""
-LEAST = 1_200
+LEAST = 1_600
 SHARE = 3
 """A short history gets a shorter summary: one in so many of its characters and of the earlier
 summary's, at least `LEAST`. So a summary makes room also in a small window."""
@@ -81,9 +81,8 @@ def extractive(material: Material) -> Written:
     story = story_of(material.messages)
     focus = Focus(material.instructions)
     carried = earlier(material.previous)
-    scale = _scale(material)
     if material.kind == "turn_prefix":
-        return Written(_prefix(material, story, carried, focus, scale), "extractive")
+        return Written(_prefix(material, story, carried, focus), "extractive")
     lines = {
         "Goal": _goal(material, story, carried),
         "Constraints & Preferences": _constraints(material, carried),
@@ -94,16 +93,21 @@ def extractive(material: Material) -> Written:
         "Next Steps": _next_steps(story, carried),
         "Critical Context": _critical(material, story, carried),
     }
-    text = rendered(
-        {name: chosen(found, int(LIMITS[name] * scale), focus) for name, found in lines.items()}
-    )
-    return Written(text, "extractive")
+    return Written(rendered(_fitted(lines, LIMITS, _total(material), focus)), "extractive")
 
 
-def _scale(material: Material) -> float:
+def _total(material: Material) -> int:
+    """Characters that the sections of this summary may take together."""
     size = sum(len(text) for m in material.messages for _, text, _ in spoken(m))
     wanted = (size + len(material.previous or "")) // SHARE
-    return min(max(wanted, LEAST) / BOUND, 1.0)
+    return min(max(wanted, LEAST), BOUND - HEADINGS)
+
+
+def _fitted(
+    lines: Mapping[str, list[Line]], limits: Mapping[str, int], total: int, focus: Focus
+) -> dict[str, list[str]]:
+    given = shares({name: needed(found) for name, found in lines.items()}, limits, total)
+    return {name: chosen(found, given[name], focus) for name, found in lines.items()}
 
 
 # --- what was asked -------------------------------------------------------------------------
@@ -159,7 +163,7 @@ def _constraints(material: Material, carried: Mapping[str, list[str]]) -> list[L
             for first in list(sentences(text[:4_000]))[:1]
             if not _is_short(first) and not is_question(first)
         ]
-    return merged(found, carried.get("Constraints & Preferences", []), 2.0)
+    return merged(found, carried.get("Constraints & Preferences", []), 2.8)
 
 
 # --- what was done --------------------------------------------------------------------------
@@ -168,7 +172,12 @@ def _constraints(material: Material, carried: Mapping[str, list[str]]) -> list[L
 def _done(story: Story, carried: Mapping[str, list[str]]) -> list[Line]:
     old = list(carried.get("Done", []))
     if story.ended:  # what was begun before was gone on with, and brought to an end
-        old += carried.get("In Progress", [])
+        answer = request_line(story.ended, _ANSWER)
+        old += [
+            as_line(f"{line} → {answer}", 2 * _REQUEST)
+            for line in carried.get("In Progress", [])
+            if not line.startswith(_SO_FAR) and not is_note(line)
+        ]
     last = max([1, *(deed.place for deed in story.deeds), *(r.place for r in story.requests)])
     placed = [(place, Line(line, 2.0 + place / last)) for place, line in _answered(story)]
     placed += [
@@ -206,15 +215,18 @@ def _in_progress(story: Story, carried: Mapping[str, list[str]]) -> list[Line]:
     return merged(lines, old, 1.5)
 
 
+_SO_FAR = ("so far: ", "last call: ", "stopped: ")
+
+
 def _so_far(story: Story, since: int = -1) -> list[Line]:
     """How far an open request came: the last words, the last call, how it stopped."""
     lines = []
     if story.answers and story.answers[-1][0] > since:
-        lines.append(Line("so far: " + request_line(story.answers[-1][1]), 1.5))
+        lines.append(Line(_SO_FAR[0] + request_line(story.answers[-1][1]), 1.5))
     if story.deeds and story.deeds[-1].place > since:
-        lines.append(Line(as_line(f"last call: {story.deeds[-1]}"), 1.2))
+        lines.append(Line(as_line(f"{_SO_FAR[1]}{story.deeds[-1]}"), 1.2))
     if story.stopped:
-        lines.append(Line(as_line(f"stopped: {story.stopped}"), 1.8))
+        lines.append(Line(as_line(f"{_SO_FAR[2]}{story.stopped}"), 1.8))
     return lines
 
 
@@ -260,10 +272,10 @@ def _decisions(story: Story, carried: Mapping[str, list[str]]) -> list[Line]:
 
 def _next_steps(story: Story, carried: Mapping[str, list[str]]) -> list[Line]:
     """What was said last counts; what was to be done before it is done or was given up."""
-    lines = [Line(request_line(request.text), 3.0) for request in story.open[-1:]]
+    lines = [Line(request_line(request.text, 100), 3.0) for request in story.open[-1:]]
     if story.answers:
         _, text = story.answers[-1]
-        meant = list(intentions(text))
+        meant = [sentence for sentence in intentions(text) if not _is_short(sentence)]
         if not meant and (not story.ended or speaks(text) is None):
             meant = list(sentences(text))[-1:]
         lines += [Line(as_line(sentence), 2.0) for sentence in meant[-4:]]
@@ -291,7 +303,7 @@ def _critical(material: Material, story: Story, carried: Mapping[str, list[str]]
     lines += [Line(as_line(text, 120), 2.0 - place / 100) for place, text in enumerate(words)]
     standing = {text for deed in story.standing() for text in deed.errors[:3]}
     errors = [m.text for m in found.of("error") if m.text not in standing][:8]
-    lines += [Line(as_line(text), 3.0 - place / 10) for place, text in enumerate(errors)]
+    lines += [Line(as_line(text), 1.9 - place / 10) for place, text in enumerate(errors)]
     for message in material.messages:
         lines += [Line(line, 1.5) for line in _records(message)]
     kept = [line for line in old if not line.startswith(tuple(_LISTS.values()))]
@@ -349,21 +361,27 @@ def _prefix(
     story: Story,
     carried: Mapping[str, list[str]],
     focus: Focus,
-    scale: float,
 ) -> str:
     """The shorter form: what was asked, what was done, what the rest needs."""
     asked = [Line(request_line(request.text, 300), 2.0) for request in story.requests]
-    asked += _constraints(material, {})
+    said_there = " ".join(line.text for line in asked)
+    asked += [line for line in _constraints(material, {}) if line.text not in said_there]
     done = _done(story, carried)
-    said = [Line("so far: " + request_line(text)) for _, text in story.answers[-3:]]
-    needed = [*said, *_blocked(story, carried), *_critical(material, story, carried)]
+    said = [Line(_SO_FAR[0] + request_line(text)) for _, text in story.answers[-3:]]
+    needed_for_rest = [*said, *_blocked(story, carried), *_critical(material, story, carried)]
+    asked_for, done_so_far, needs = PREFIX_HEADINGS
+    lines = {
+        asked_for: merged(asked, carried.get("In Progress", []), 3.0),
+        done_so_far: done,
+        needs: needed_for_rest,
+    }
+    limits = {
+        asked_for: LIMITS["Goal"],
+        done_so_far: LIMITS["Done"],
+        needs: LIMITS["Critical Context"],
+    }
     parts = []
-    for heading, lines, limit in zip(
-        PREFIX_HEADINGS,
-        (merged(asked, carried.get("In Progress", []), 3.0), done, needed),
-        (LIMITS["Goal"], LIMITS["Done"], LIMITS["Critical Context"]),
-        strict=True,
-    ):
-        body = "\n".join(f"- {line}" for line in chosen(lines, int(limit * scale), focus))
+    for heading, kept in _fitted(lines, limits, _total(material), focus).items():
+        body = "\n".join(f"- {line}" for line in kept)
         parts.append(f"### {heading}\n{body or '(none)'}")
     return "\n\n".join(parts)
