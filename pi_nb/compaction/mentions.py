@@ -167,12 +167,13 @@ class Mentions:
 
 
 def _where(mention: Mention, number: Mapping[str, int]) -> str:
-    names = [
-        f"row {number[entry_id]}" if entry_id in number else safe_line(entry_id, 12)
-        for entry_id in mention.entry_ids[-TOLD:]
-    ]
+    shown = mention.entry_ids[-TOLD:]
+    rows = [f"{number[entry_id]:,}" for entry_id in shown if entry_id in number]
+    ids = [safe_line(entry_id, 12) for entry_id in shown if entry_id not in number]
+    if rows:
+        rows[0] = f"{'row' if len(rows) == 1 else 'rows'} {rows[0]}"
     more = len(mention.entry_ids) - TOLD
-    where = ", ".join(names) + (f" and {more:,} earlier" if more > 0 else "")
+    where = ", ".join([*rows, *ids]) + (f" and {more:,} earlier" if more > 0 else "")
     times = "" if mention.times == 1 else f"{mention.times:,} times, "
     return f"{times}in {where}"
 

@@ -105,8 +105,8 @@ for _language, _words in _COMMON.items():
 # Words that bind whoever reads them. What mostly reports ("it doesn't work", "das geht nicht",
 # "ça ne marche pas") counts only in the form of a wish.
 _BINDING = {
-    "en": r"\b(?:must(?:n['’]t)?|never|always|(?<!\bI )(?:do not|don['’]?t)|only|prefer(?:s|red)?"
-    r"|preferably|avoid|should(?:n['’]t)?|shall|make sure|ensure|without|instead of|rather than"
+    "en": r"(?<![\w-])(?:must(?:n['’]t)?|never|always|(?<!\bI )(?:do not|don['’]?t)|only"
+    r"|prefer(?:s|red)?|preferably|avoid|should(?:n['’]t)?|shall|make sure|ensure|without|instead of|rather than"
     r"|no longer|at (?:least|most)|(?:no|not) more than|have to|has to|needs? to|required?|requires"
     r"|forbidden|allowed|mandatory|stick (?:to|with)|leave .{1,60}(?:alone|untouched|as)"
     r"|keep(?! (?:going|on|working|trying|getting))|under no|by no means|(?:is|are) not to"

@@ -65,7 +65,8 @@ class Wordings:
             owners: Of the ends of paths the one path that each belongs to (`owners_of`).
         """
         if kind == "path":
-            return any(owners.get(end, text) == text and end in self.paths for end in _ends(text))
+            own = (end for end in _ends(text) if end == text or owners.get(end) == text)
+            return any(end in self.paths for end in own)
         if kind == "identifier":
             return text in self.names or text.lstrip("-") in self.names
         if kind == "number":
