@@ -201,7 +201,7 @@ class AutoCompactor:
         state, compactor = self._state, self._compactor
         over = f"≈{fill.tokens:,} tokens are more than {fill.limit:,}"
         why = over if trigger == "threshold" else "the provider found the request too long"
-        wish = Wish(keep=self._keep(fill), trigger=trigger)
+        wish = Wish(keep=self._keep(fill, trigger), trigger=trigger)
         wish = replace(wish, on_text=self._update, on_piece=self._piece)
         plan = compactor.plan(wish)
         if isinstance(plan, Plan) and not await self._allowed(plan):
@@ -272,10 +272,17 @@ class AutoCompactor:
         except Aborted:
             return False
 
-    def _keep(self, fill: _Fill) -> int:
-        """What to keep so that it fits with the fixed part and a summary."""
-        kept = self._compactor.budget().kept
-        return max(min(kept, fill.limit - self._fixed() - fill.incoming - ROOM), 1)
+    def _keep(self, fill: _Fill, trigger: Trigger) -> int:
+        """What to keep so that it fits with the fixed part and a summary.
+
+        After an overflow at most half of what was there: a window that was too small for it is
+        not what it is said to be, and within that one all might be kept.
+        """
+        fixed = self._fixed()
+        room = fill.limit - fixed - fill.incoming - ROOM
+        if trigger == "overflow":
+            room = min(room, (fill.tokens - fixed) // 2)
+        return max(min(self._compactor.budget().kept, room), 1)
 
     def _piece(self, piece: int, pieces: int) -> None:
         self._reading = (piece, pieces)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,27 @@ async def test_the_text_of_a_summary_is_told_while_it_arrives_and_the_result_nam
     assert [e.entry_id for e in told if isinstance(e, SessionCompact)] == [
         done.entry.id for done in made if done.entry
     ]
+
+
+async def test_a_window_that_is_smaller_than_said_is_made_room_in_all_the_same() -> None:
+    asked: list[Request] = []
+
+    def small(request: Request) -> Any:
+        if request.system_prompt.startswith("You write summaries"):
+            return SUMMARY
+        asked.append(request)
+        if sent_tokens(request) > 2_500:
+            return reply(error="prompt is too long: 3000 tokens > 2500 maximum")
+        return TURN
+
+    harness, told = harness_of(ScriptedModel(small, context_window=200_000))
+    results = [await harness.prompt(f"{number}") for number in range(12)]
+
+    assert all(result.ok for result in results)
+    assert {("overflow", "begins"), ("overflow", "done")} == set(decisions(told))
+    again = [later for late, later in pairwise(asked) if sent_tokens(late) > 2_500]
+    assert again
+    assert max(map(sent_tokens, again)) <= 2_500
 
 
 async def test_off_means_off_and_is_said_once_a_prompt() -> None:
