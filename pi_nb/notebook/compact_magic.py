@@ -234,7 +234,7 @@ def _rows(names: Sequence[str]) -> str:
 
 def _auto(asked: Agent, options: argparse.Namespace) -> Rows:
     settings = asked.compaction
-    if options.auto:
+    if options.auto is not True:  # alone it only asks
         settings.auto = options.auto
     return _said(f"Automatic compaction is {AUTO_SAID[settings.auto]}")
 

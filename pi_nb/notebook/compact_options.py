@@ -89,7 +89,7 @@ class CompactParser(Parser):
         add(
             "--auto",
             nargs="?",
-            const="",
+            const=True,
             type=_auto,
             metavar="on|off|ask",
             help="whether a context that fills is compacted by itself; alone: say it",
