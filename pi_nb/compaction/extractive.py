@@ -233,9 +233,8 @@ def _so_far(story: Story, since: int = -1) -> list[Line]:
 def _blocked(story: Story, carried: Mapping[str, list[str]]) -> list[Line]:
     standing = story.standing()
     lines = [
-        Line(as_line(text), 2.0 + place / len(standing) - 0.5 * rank)
+        Line(as_line(_failure(deed)), 2.0 + place / len(standing))
         for place, deed in enumerate(standing)
-        for rank, text in enumerate(_failure(deed))
     ]
     if story.stopped and not story.deeds:
         lines.append(Line(as_line(story.stopped), 3.0))
@@ -250,11 +249,11 @@ def _blocked(story: Story, carried: Mapping[str, list[str]]) -> list[Line]:
     return merged(lines, old, 1.5)
 
 
-def _failure(deed: Deed) -> list[str]:
-    """The call, and the lines with which it failed, each as it was printed."""
-    first, *more = deed.errors or [deed.said or "failed"]
+def _failure(deed: Deed) -> str:
+    """The call, and what it failed with as it was printed: one line, for solved it goes whole."""
     times = f" ({count(deed.times, 'time')})" if deed.times > 1 else ""
-    return [f"{deed.title}: failed{times}: {first}", *more[:2]]
+    errors = " | ".join(deed.errors[:3]) or deed.said or "failed"
+    return f"{deed.title}: failed{times}: {errors}"
 
 
 # --- what was said --------------------------------------------------------------------------

@@ -224,6 +224,21 @@ def test_what_an_earlier_summary_says_is_blocked_goes_when_it_is_solved() -> Non
     assert "because rounding differs." in section(text, "Key Decisions")
 
 
+def test_all_lines_of_a_failure_go_when_it_is_solved() -> None:
+    printed = "a.py:12: error: Incompatible return value type\nFound 1 error in 1 file"
+    failed = worked("bash", printed, failed=True, command="mypy --strict")
+    went = worked("bash", "Success: no issues found", command="mypy --strict")
+    first = summary(asked("Check the types of it."), *failed)
+
+    text = summary(*went, said("The types are right."), previous=first)
+
+    assert section(first, "Blocked") == (
+        "- bash mypy --strict: failed: a.py:12: error: Incompatible return value type"
+        " | Found 1 error in 1 file"
+    )
+    assert section(text, "Blocked") == "(none)"
+
+
 def test_a_call_that_was_made_twice_stands_once_with_its_newest_outcome() -> None:
     failed = worked("bash", "Error: no route", failed=True, command="./deploy")
     went = worked("bash", "deployed", command="./deploy")
