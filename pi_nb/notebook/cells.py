@@ -8,6 +8,9 @@ there under the same settings, the stored answer is shown and nobody is asked.
     2 assistant
     3 user: two        cell B      B edited and run: a sibling of 3
     4 assistant                    B run again as it was: 4 is shown, no request
+
+In a pass over a notebook a compaction is walked too: where the same plan was compacted here
+with the same instructions by the same writer, the leaf goes to after it.
 """
 
 from __future__ import annotations
@@ -20,10 +23,11 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+from pi_nb.compaction.plan import Plan
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.harness.turn import TurnResult
 from pi_nb.messages import AgentMessage, AssistantMessage, ToolCall, Usage
-from pi_nb.session.entries import MessageEntry
+from pi_nb.session.entries import CompactionEntry, MessageEntry
 from pi_nb.session.records import OperationFinished, OperationStarted
 from pi_nb.text import scrub
 
@@ -111,6 +115,9 @@ class Cells:
         self._from: dict[str | None, list[_Run]] = {}
         self._newest: dict[Key, _Run] = {}
         self._pass: set[Key] | None = set() if from_root else None
+        self._begun: dict[str, OperationStarted] = {}
+        self._compacted: dict[str | None, list[tuple[str, str | None]]] = {}
+        """Where compactions began, where they ended, and their instructions."""
 
     def cell(self, text: str, id: str | None) -> Cell:
         """The cell that runs now. Without an id the same text again is another cell."""
@@ -148,6 +155,32 @@ class Cells:
             f"Asked anew: the {differs} differs from when this was asked here." if differs else ""
         )
 
+    async def compacted(
+        self, plan: Plan, instructions: str | None, writer: str
+    ) -> CompactionEntry | None:
+        """In a pass: go to after the compaction that was made here before of the same plan.
+
+        Args:
+            writer: The model that would be asked, else who would write.
+
+        Returns:
+            It; None where none was made, or no pass is under way.
+        """
+        if self._pass is None or plan.summarise is None:
+            return None
+        self._read()
+        for end, said in reversed(self._compacted.get(self._harness.leaf, [])):
+            entry = self._harness.session.entry(end)
+            if said != instructions or not isinstance(entry, CompactionEntry):
+                continue
+            details = entry.details if isinstance(entry.details, dict) else {}
+            model = "/".join(str(details[key]) for key in ("provider", "model") if key in details)
+            same = entry.first_kept_entry_id == plan.summarise.first_kept_entry_id
+            if same and (model or details.get("writtenBy")) == writer:
+                await self._harness.move(end)
+                return entry
+        return None
+
     def _start(self, cell: Cell) -> str | None:
         """Where the cell begins: where its newest run began, else at the present leaf."""
         if self._pass is not None:
@@ -163,6 +196,8 @@ class Cells:
         for record in self._harness.session.records(self._seen):
             self._seen += 1
             if isinstance(record, OperationStarted) and record.lane == self._harness.lane:
+                if record.intent.get("kind") == "compaction":
+                    self._begun[record.id] = record
                 if "cell" not in record.intent:
                     continue
                 self._runs[record.id] = run = _begun(record)
@@ -173,6 +208,12 @@ class Cells:
                 run = self._runs.pop(record.run_id)
                 run.end = record.leaf_id
                 run.completed = record.outcome == "completed" and record.leaf_id is not None
+            elif isinstance(record, OperationFinished) and record.run_id in self._begun:
+                begun = self._begun.pop(record.run_id)
+                if record.outcome == "completed" and record.leaf_id is not None:
+                    said = begun.intent.get("customInstructions")
+                    made = (record.leaf_id, said)
+                    self._compacted.setdefault(begun.source_leaf_id, []).append(made)
 
     def _result(self, run: _Run) -> TurnResult | None:
         """The stored run as the value that it gave when it was asked."""

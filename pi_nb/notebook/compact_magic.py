@@ -135,6 +135,10 @@ def _propose(asked: Agent, options: argparse.Namespace) -> Proposal:
 
 
 def _compact(asked: Agent, options: argparse.Namespace) -> ShownResult:
+    wish = {"model": options.model, **_planning(options)}
+    if (walked := asked.walk_compaction(options.instructions, **wish)) is not None:
+        print("Walked: this was compacted here before, so nobody was asked.")
+        return ShownResult.of(walked, asked.session, asked.harness.lane)
     done = _written(asked, options, asked.compact)
     return ShownResult.of(done, asked.session, asked.harness.lane)
 

@@ -188,6 +188,52 @@ class AgentCompacting(AgentSettings):
         result: CompactResult = self._working(lambda: self.harness.compact(wish=wish))
         return result
 
+    def walk_compaction(
+        self,
+        instructions: str | None = None,
+        *,
+        summariser: Summariser | None = None,
+        model: ChatModel | str | None = None,
+        policy: Policy | str | None = None,
+        keep: int | None = None,
+        reserve: int | None = None,
+        cut: str | int | Entry | None = None,
+    ) -> CompactResult | None:
+        """In a pass over a notebook (`at="root"`): what `compact` with the same arguments came
+        to here before; the leaf is then after it, and nobody is asked.
+
+        Returns:
+            None where no pass is under way, or this was not compacted here before.
+        """
+        wish = self._wish(
+            instructions=instructions,
+            summariser=summariser,
+            model=model,
+            policy=policy,
+            keep=keep,
+            reserve=reserve,
+            cut=self._cut(cut),
+            on_text=None,
+        )
+        plan = self.harness.plan(wish)
+        if not isinstance(plan, Plan):
+            return None
+        settings = self.compaction
+        own = wish.summariser or (None if wish.model else settings.summariser)
+        asked = wish.model or settings.model or self.harness.model
+        writer = str(asked.model)
+        if own is not None:
+            writer = EXTRACTIVE if getattr(own, "__name__", "") == EXTRACTIVE else "function"
+        found = background.call(self._cells.compacted(plan, instructions, writer))
+        if found is None:
+            return None
+        return CompactResult(
+            entry=found,
+            written_by=str(found.details.get("writtenBy", "")),
+            before=found.tokens_before,
+            after=self.harness.size.tokens,
+        )
+
     def undo(self) -> UndoResult:
         """Take back the newest compaction or edit of the branch. Where the conversation went on
         since a compaction, what followed stays as a branch of its own.

@@ -12,7 +12,7 @@ from kernels import LiveKernel
 from nbclient import NotebookClient
 
 import pi_nb
-from pi_nb import ScriptedModel, call, reply
+from pi_nb import Request, ScriptedModel, call, reply
 from pi_nb.notebook.agent import Agent
 from pi_nb.notebook.cells import Cell, Walked
 
@@ -263,3 +263,44 @@ def test_a_session_of_pi_s_form_is_walked_as_well(tmp_path: Path) -> None:
             "three",
         ]
     assert len(model.requests) == 1
+
+
+def test_in_a_pass_a_compaction_is_walked_too_and_outside_of_one_it_is_made_again(
+    tmp_path: Path,
+) -> None:
+    asked: list[str] = []
+
+    def model() -> ScriptedModel:
+        def answer(request: Request) -> str:
+            summary = request.system_prompt.startswith("You write summaries")
+            asked.append("summary" if summary else "turn")
+            return "## Goal\nGo on." if summary else "word " * 100
+
+        return ScriptedModel(answer)
+
+    def a_pass(file: Path | None) -> tuple[Path, list[bool]]:
+        walked = []
+        with pi_nb.agent(file, cwd=tmp_path, model=model(), at="root") as agent:
+            for text in ("one", "two", "three"):
+                cell = agent.cell(text)
+                if isinstance(agent.enter(cell), str):
+                    agent.prompt_sync(text, cell=cell)
+            for words in ("the doors", "the windows"):
+                found = agent.walk_compaction(words, keep=150)
+                walked.append(found is not None)
+                if found is None:
+                    found = agent.compact(words, keep=150)
+                assert agent.session.context().messages[0].to_wire()["summary"] == found.summary
+                agent.harness.session.move_sync(found.entry.parent_id if found.entry else None)
+            assert agent.session.path is not None
+            return agent.session.path, walked
+
+    file, walked = a_pass(None)
+    assert walked == [False, False]
+    assert asked.count("summary") >= 2
+    asked.clear()
+
+    _, walked = a_pass(file)
+    assert (walked, asked) == ([True, True], [])
+    with pi_nb.agent(file, cwd=tmp_path, model=model()) as agent:
+        assert agent.walk_compaction("the doors", keep=150) is None
