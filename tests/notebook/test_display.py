@@ -174,7 +174,9 @@ def test_what_a_server_says_is_no_markdown_in_the_cell(kernel: LiveKernel) -> No
 def test_many_calls_do_not_send_the_record_again_for_each(kernel: LiveKernel) -> None:
     kernel.good(
         "calls = [call('bash', command='seq 2000') for _ in range(150)]\n"
-        "agent = pi_nb.agent(approve='allow', model=ScriptedModel([reply('x', *calls), 'Done.']))\n"
+        # A window that holds all of it: nothing has to be compacted on the way.
+        "model = ScriptedModel([reply('x', *calls), 'Done.'], context_window=2_000_000)\n"
+        "agent = pi_nb.agent(approve='allow', model=model)\n"
         "sent = []\n"
         "publish = get_ipython().display_pub.publish\n"
         "def counted(data, *a, **k):\n"
