@@ -21,7 +21,7 @@ _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
 _END = re.compile(r"(?<=[.!?…])[\"'”’»)\]*_`]{0,3}\s+|(?<=[。！？])[」』”’）]{0,2}\s*")
 _SHORT = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|approx|resp|Mr|Mrs|Dr|St|no|Nr|z\.\s?B|d\.\s?h|u\.\s?a|bzw|ca"
-    r"|usw|evtl|ggf|p\.\s?ej|ej|[A-Za-z])\.$"
+    r"|usw|evtl|ggf|p\.\s?ej|ej|[A-Zzdu])\.$"
 )
 _WRAPPED = 60
 """A line of prose that is at least so long and ends in no mark may go on in the next one."""
@@ -106,9 +106,10 @@ for _language, _words in _COMMON.items():
 # "ça ne marche pas") counts only in the form of a wish.
 _BINDING = {
     "en": r"(?<![\w-])(?:must(?:n['’]t)?|never|always|(?<!\bI )(?:do not|don['’]?t)|only"
-    r"|prefer(?:s|red)?|preferably|avoid|should(?:n['’]t)?|shall|make sure|ensure|without|instead of|rather than"
-    r"|no longer|at (?:least|most)|(?:no|not) more than|have to|has to|needs? to|required?|requires"
-    r"|forbidden|allowed|mandatory|stick (?:to|with)|leave .{1,60}(?:alone|untouched|as)"
+    r"|prefer(?:s|red)?|preferably|avoid|should(?:n['’]t)?|shall|make sure|ensure|without"
+    r"|instead of|rather than|no longer|at (?:least|most)|(?:no|not) more than|have to|has to"
+    r"|needs? to|required?|requires|forbidden|allowed|mandatory|stick (?:to|with)"
+    r"|leave .{1,60}(?:alone|untouched|as)"
     r"|keep(?! (?:going|on|working|trying|getting))|under no|by no means|(?:is|are) not to"
     r"|no (?:new|other|more)|(?:answer|reply|respond|write|speak)(?: \w+){0,2} in [A-Z]\w+)\b"
     r"|^(?:please )?(?:use|write|call|name|put|return|make)\b.{1,80}\bnot\b",

@@ -326,6 +326,12 @@ def test_words_stay_in_the_language_they_were_said_in() -> None:
     assert "决定用整数分" in section(text, "Key Decisions")
 
 
+def test_a_sentence_that_ends_in_a_unit_ends_there() -> None:
+    text = summary(asked("Mach das."), said("Jetzt 1.9 s statt 12.4 s. Soll ich weitermachen?"))
+
+    assert section(text, "Next Steps") == "- Soll ich weitermachen?"
+
+
 def test_where_no_rule_fits_the_first_sentence_is_taken_whole() -> None:
     text = summary(asked("Исправь ошибку в корзине заказов. Потом запусти тесты."))
 
