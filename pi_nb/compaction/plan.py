@@ -178,14 +178,23 @@ class Plan:
         return [self._cut(place, place == chosen) for place in legal_cuts(self.branch)]
 
     def cuts_near(self, most: int = 5) -> list[Cut]:
-        """Of the legal cuts those nearest to the chosen one, itself among them, oldest first.
-        They cost no more than what is shown of them, however long the branch is."""
+        """Of the places to `move` to those nearest to the chosen one, itself among them, oldest
+        first. They cost no more than what is shown of them, however long the branch is."""
+        places = self.places
         if self.preparation is None:
             return []
-        chosen, legal = self.preparation.cut, legal_cuts(self.branch)
-        at = legal.index(chosen)
-        first = max(min(at - most // 2, len(legal) - most), 0)
-        return [self._cut(place, place == chosen) for place in legal[first : first + most]]
+        chosen = self.preparation.cut
+        at = places.index(chosen)
+        first = max(min(at - most // 2, len(places) - most), 0)
+        return [self._cut(place, place == chosen) for place in places[first : first + most]]
+
+    @property
+    def places(self) -> list[int]:
+        """Where in the context's items `move` can cut: legal, and with something older that
+        is left to summarise."""
+        if self.preparation is None:
+            return []
+        return [place for place in legal_cuts(self.branch) if place > self.branch.start]
 
     def _cut(self, place: int, chosen: bool) -> Cut:
         item = self.branch.items[place]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pi_nb.compaction.cut import legal_cuts
 from pi_nb.compaction.plan import Plan
 from pi_nb.compaction.proposal import Proposal
 from pi_nb.harness.turn import CompactResult
@@ -50,7 +49,7 @@ class ShownPlan(Plan):
         proposes = "`%compact --propose` has the summary written, `%compact` also applies it."
         if not rows:
             return Rows(("", ""), [], "`%compact` with the same options applies it.")
-        more = len(legal_cuts(self.branch)) - len(near)
+        more = len(self.places) - len(near)
         where = f"{count(more, 'more place', 'more places')} to cut. " if more else ""
         note = f"{where}`--cut ROW` cuts elsewhere. {proposes}"
         return Rows(("", "row", "first kept", "tokens kept", ""), rows, note)

@@ -129,6 +129,20 @@ def test_a_cut_is_moved_by_its_row_and_beyond_what_the_budget_would_keep(shell: 
     assert "moved by hand to row 9" in str(plan)
 
 
+def test_every_cut_that_a_plan_lists_can_be_moved_to(shell: Shell) -> None:
+    agent = shell.grown()
+    shell.run("%compact --cut 9 -q")
+    agent.prompt_sync("one more?")
+
+    plan = shell.run("%compact --plan")
+
+    cuts = plan.cuts_near(100)
+    assert [cut.place for cut in cuts] == plan.places
+    assert [plan.move(cut.number).cuts_near(1)[0].number for cut in cuts] == [
+        cut.number for cut in cuts
+    ]
+
+
 def test_what_was_planned_by_the_magic_can_be_moved_and_proposed_in_python(shell: Shell) -> None:
     agent = shell.grown()
 
