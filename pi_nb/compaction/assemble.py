@@ -75,6 +75,14 @@ def without_extras(summary: str) -> str:
     return _LISTS.sub("", _PINNED.sub("", summary)).strip()
 
 
+def parted(summary: str) -> tuple[str, str]:
+    """A stored summary without the pinned words and lists below it, and these."""
+    body = without_extras(summary)
+    if not summary.startswith(body):
+        return summary, ""  # a hand put them elsewhere
+    return body, summary[len(body) :].strip()
+
+
 def _file_lists(files: Files) -> Iterable[tuple[str, Sequence[str]]]:
     return (("files-read", files.read), ("files-modified", files.modified))
 

@@ -17,7 +17,7 @@ from pi_nb.result import PiError
 from pi_nb.session.context import ContextItem, shown
 from pi_nb.text import count, safe_line
 
-from .assemble import assembled, pinned_words
+from .assemble import assembled, parted, pinned_words, without_extras
 from .plan import Plan
 from .sections import sections_of, with_section
 from .summary import Writer, Written
@@ -46,7 +46,7 @@ class Proposal:
     @property
     def sections(self) -> Mapping[str, str]:
         """What stands under each of the fixed headings."""
-        return sections_of(self.text)
+        return sections_of(without_extras(self.text))
 
     @property
     def written_by(self) -> str:
@@ -59,7 +59,10 @@ class Proposal:
         Raises:
             PiError: `invalid_argument`, there is no such section; the names are listed.
         """
-        return self.rewrite(with_section(self.text, section, text))
+        # Pinned words and lists of files stand below the last section, and are no part of it.
+        body, extras = parted(self.text)
+        changed = with_section(body, section, text)
+        return self.rewrite("\n\n".join(filter(None, (changed, extras))))
 
     def rewrite(self, text: str) -> Proposal:
         """The same with another text as a whole.

@@ -12,6 +12,7 @@ from strategies import texts
 from pi_nb.compaction.assemble import (
     TURN_HEADING,
     assembled,
+    parted,
     pin_block,
     pinned_words,
     without_extras,
@@ -133,3 +134,15 @@ def test_the_lists_of_pi_come_off_too() -> None:
     )
 
     assert without_extras(body) == BODY
+
+
+def test_a_summary_is_parted_from_what_stands_below_it_and_put_together_again() -> None:
+    whole = assembled(BODY, None, [("row 3", said("keep"))], FILES)
+
+    body, extras = parted(whole)
+
+    assert body == BODY
+    assert f"{body}\n\n{extras}" == whole
+    assert parted(BODY) == (BODY, "")
+    moved = f"{extras}\n\n{BODY}"
+    assert parted(moved) == (moved, "")

@@ -318,3 +318,20 @@ async def test_a_summary_that_fails_by_itself_leaves_the_run_to_go_on() -> None:
     assert compactions(session) == []
     assert decisions(told) == [("threshold", "begins"), ("threshold", "failed")]
     assert len(model.summarised) == 1
+
+
+async def test_the_last_section_is_changed_and_what_stands_below_it_stays() -> None:
+    """Pinned words and lists of files are no part of Critical Context."""
+    session = session_of("never delete notes.md", says("", "c"), gives("c", "x"), says("a"), "u")
+    await session.set_label(session.branch_ids()[0], "pin")
+    summary = f"{SUMMARY}\n\n## Critical Context\nold words"
+    harness = harness_of(Talker(summaries=summary), session=session, compaction={"keep": 1})
+
+    proposal = await harness.propose()
+    changed = proposal.edit("Critical Context", "new words")
+    done = await harness.apply(changed)
+
+    assert proposal.sections["Critical Context"] == "old words"
+    assert changed.sections["Critical Context"] == "new words"
+    assert done.summary == proposal.text.replace("old words", "new words")
+    assert "[User]: never delete notes.md" in done.summary
