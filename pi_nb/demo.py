@@ -1,7 +1,8 @@
 """`pi-nb demo`: an agent mends a real project with the real tools, without a key.
 
-Only the model is scripted. The files, the failing test, the edit, the abort, the branch and
-the session file are what they would be with any model.
+Only the model is scripted, and summaries are written by rules. The files, the failing test,
+the edit, the abort, the compaction, the branch and the session file are what they would be
+with any model.
 """
 
 from __future__ import annotations
@@ -14,11 +15,17 @@ from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 
+from pi_nb.compaction.extractive import extractive
+from pi_nb.compaction.prompts import PREFIX_HEADINGS
+from pi_nb.compaction.sections import headings
+from pi_nb.harness.events import AutoCompaction, SessionCompact, SummaryUpdate
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.loop.events import Event, ToolStart
 from pi_nb.models.scripted import Reply, ScriptedModel, call, reply
 from pi_nb.notebook.agent import Agent
+from pi_nb.notebook.auto_line import AutoLine
 from pi_nb.notebook.making import agent
+from pi_nb.text import count, safe_line
 
 NOTEBOOK = "00_first_prompt.ipynb"
 
@@ -57,6 +64,9 @@ if __name__ == "__main__":
 """,
 }
 
+LISTS = tuple(f"deliveries-{number}.txt" for number in range(1, 5))
+"""Long enough, together, for the window below."""
+WINDOW = 4_000
 SLOW = "sleep 30"
 
 
@@ -85,19 +95,29 @@ def run(folder: Path | None = None) -> int:
     session_file = place / "session.jsonl"
     made = agent(
         session_file,
-        model=ScriptedModel(_script(test), id="demo", pace=0.01),
+        model=ScriptedModel(_script(test), id="demo", pace=0.01, context_window=WINDOW),
         cwd=place,
         approve="allow",
         name="pi-nb demo",
     )
+    made.compaction.summariser = extractive
     with made:
         _say(f"A small project in {place}. One of its tests fails.")
         _ask(made, "A test fails. Find out why and mend it.", stop_at=SLOW)
         _say("That was aborted after half a second: the sleep is gone, and every call of it has")
         _say("its result in the session, so that the next prompt is valid. It goes on:", gap=False)
         last = _ask(made, "Do not wait. Mend it and run the tests.")
-        _say("Now a branch: back to before that prompt, and another question from there.")
-        made.goto(_second_prompt(made))
+        _say(f"A longer task. The window is small, {WINDOW:,} tokens, and four lists fill it.")
+        _ask_briefly(made, "Read the four lists of deliveries and count the late ones.")
+        _say("The cut fell inside that turn. What is sent now, with what its beginning became:")
+        _show_split(made)
+        _say("Now a branch: back to before the second prompt. What is left gets a summary, which")
+        _say(
+            "stands where the new branch begins. It is written by rules, nobody is asked:",
+            gap=False,
+        )
+        moved = made.goto(_second_prompt(made), summarize=True)
+        _show_summary(made, moved.summary_entry_id)
         _ask(made, "Only tell me what is wrong.")
         _say("Both roads are in the session:")
         print(made.outline())
@@ -115,11 +135,21 @@ def _laid_out(folder: Path | None) -> Path:
             place = folder.resolve()
             if any(place.iterdir()):
                 raise DemoError(f"{place} is not empty; name another --folder")
-        for name, text in PROJECT.items():
+        for name, text in {**PROJECT, **_deliveries()}.items():
             (place / name).write_text(text, "utf-8")
     except OSError as error:
         raise DemoError(f"cannot work in {folder or 'a temporary folder'}: {error}") from None
     return place
+
+
+def _deliveries() -> dict[str, str]:
+    lists = {}
+    for place, name in enumerate(LISTS, 2):
+        days = ("late by a day" if box % (place + 3) == 1 else "in time" for box in range(72))
+        lists[name] = "".join(
+            f"box {box:02} of paperbacks: {day}\n" for box, day in enumerate(days)
+        )
+    return lists
 
 
 def _script(test: str) -> Iterator[Reply]:
@@ -142,6 +172,12 @@ def _script(test: str) -> Iterator[Reply]:
     )
     yield reply(call("bash", command=test))
     yield reply("All three tests pass: the discount is percent now.")
+    said, late = "I read them one by one.", 0
+    for name, text in _deliveries().items():
+        yield reply(said, call("read", path=name))
+        late += text.count("late")
+        said = f"{name}: {text.count('late')} late, {late} so far."
+    yield reply(f"{said} That was the last list: {late} deliveries were late.")
     yield reply(
         "`total` subtracts `discount` itself. The test wants it as percent: "
         "`sum(prices) * (100 - discount) / 100`."
@@ -165,6 +201,50 @@ def _ask(made: Agent, prompt: str, *, stop_at: str | None = None) -> bool:
     finally:
         leave()
     return bool(codes) and codes[-1]
+
+
+def _ask_briefly(made: Agent, prompt: str) -> None:
+    """Ask, and print the calls and what is compacted, not what was read."""
+    print(f"\n> {prompt}\n")
+    line = AutoLine()
+
+    def watch(event: Event) -> None:
+        nonlocal line
+        match event:
+            case ToolStart():
+                print(f"▸ {event.tool_name}: {event.arguments.get('path', '')}", flush=True)
+            case AutoCompaction() | SummaryUpdate() | SessionCompact() if line.add(event):
+                print(f"  {line}", flush=True)
+                line = AutoLine()
+
+    leave = made.harness.subscribe(watch)
+    try:
+        print(made.prompt_sync(prompt))
+    finally:
+        leave()
+
+
+def _show_split(made: Agent) -> None:
+    """What is sent after a compaction that parts a turn, and that turn's own summary."""
+    print(f"  {made.snapshots()[-1].projection}")
+    summary = made.before_after().summary.partition("\n<")[0]  # without the lists of files
+    places = (line for line, _, words in headings(summary) if words == PREFIX_HEADINGS[0])
+    _quote(summary.splitlines()[next(places, 0) :])
+
+
+def _show_summary(made: Agent, entry_id: str | None) -> None:
+    if entry_id is not None:
+        entry = made.session.entry(entry_id)
+        _quote(entry.summary.splitlines())  # type: ignore[attr-defined]
+
+
+def _quote(lines: list[str], limit: int = 12) -> None:
+    """The beginning of a summary, without the blank lines."""
+    full = [line for line in lines if line.strip()]
+    for line in full[:limit]:
+        print(f"  | {safe_line(line, 88)}")
+    if len(full) > limit:
+        print(f"  | ... {count(len(full) - limit, 'more line')}")
 
 
 _aborting: set[asyncio.Task[object]] = set()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pi_nb.session.entries import BranchSummaryEntry, CompactionEntry, MessageEntry
 from pi_nb.session.session import Session
 
 
@@ -44,6 +45,19 @@ def test_the_demo_mends_a_real_project_and_leaves_its_session(tmp_path: Path) ->
         assert len(roots) == 1
         assert len(forks) == 1, "it branches once"
         assert str(session.outline()).strip() in done.stdout
+        (compaction,) = [e for e in session.entries() if isinstance(e, CompactionEntry)]
+        kept = session.entry(compaction.first_kept_entry_id or "")
+        assert "## Turn in Progress" in compaction.summary, "a turn is split"
+        assert isinstance(kept, MessageEntry)
+        assert kept.message.role == "assistant"
+        (left,) = [e for e in session.entries() if isinstance(e, BranchSummaryEntry)]
+        assert left.id in forks[0], "its summary begins the other branch"
+        assert left.id in session.branch_ids()
+        assert "deliveries-1.txt" in left.summary
+    assert "compacted by itself (threshold)" in done.stdout
+    for line in ("### Asked", "- Read the four lists of deliveries and count the late ones."):
+        assert f"  | {line}\n" in done.stdout
+    assert "nobody is asked:\n  | ## Goal\n" in done.stdout
     assert str(folder / "session.jsonl") in done.stdout
 
 
