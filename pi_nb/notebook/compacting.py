@@ -382,7 +382,7 @@ class AgentCompacting(AgentSettings):
         """Do something on the loop thread that an interrupt aborts, and wait for it.
 
         Raises:
-            RunAborted: it was interrupted, and did nothing.
+            RunAborted: it was interrupted; it says whether it was done by then.
         """
         running: list[Run[Any]] = []
 
@@ -397,10 +397,10 @@ class AgentCompacting(AgentSettings):
 
         try:
             return drive_blocking(start)
-        except PiError:
-            if running and running[0].aborted:
-                raise RunAborted("Interrupted: nothing was applied, nothing moved.") from None
-            raise
+        except RunAborted as pressed:
+            if not (running and running[0].finished):
+                raise  # left behind, which it says itself
+            raise RunAborted(_how_far(running[0])) from pressed
 
     async def _ask_to_compact(self, plan: Plan) -> bool:
         """Who is asked where `auto="ask"`: the cell's user, where there is one; else nobody."""
@@ -414,3 +414,12 @@ class AgentCompacting(AgentSettings):
 
     def _abort_soon(self) -> None:
         raise NotImplementedError
+
+
+def _how_far(run: Run[Any]) -> str:
+    """What an interrupted operation did: all of it or nothing, and which of the two."""
+    try:
+        run.outcome()
+    except (PiError, RunAborted):
+        return "Interrupted: nothing was applied, nothing moved."
+    return "Interrupted too late: it was done already."
