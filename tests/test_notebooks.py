@@ -10,6 +10,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from pi_nb.compaction.estimating import estimator_errors
+from pi_nb.session.session import Session
+
+SAMPLES = os.environ.get("PI_NB_SAMPLES", "")
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
@@ -45,3 +49,23 @@ def test_a_notebook_gives_the_same_twice_and_what_is_committed(path: Path, tmp_p
 
 def test_there_are_notebooks() -> None:
     assert NOTEBOOKS
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SAMPLES, reason="PI_NB_SAMPLES names no folder of sample sessions")
+def test_the_errors_of_estimators_in_a_notebook_are_those_of_the_samples() -> None:
+    path = next(path for path in NOTEBOOKS if path.stem == "02_context_and_compaction")
+    prose = "\n".join(c.source for c in nbformat.read(path, 4).cells if c.cell_type == "markdown")
+
+    rows = []
+    for file in sorted(Path(SAMPLES).glob("*.jsonl")):
+        with Session.open(file, read_only=True) as session:
+            found = [row for row in estimator_errors(session) if row.intervals]
+        rows += [
+            f"| {row.session} | `{row.estimator}` | {row.bias:.2f} | {row.median:.2f} "
+            f"| {row.error:.1%} | {row.intervals} |"
+            for row in found
+        ]
+
+    assert rows
+    assert "\n".join(rows) in prose
