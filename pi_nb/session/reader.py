@@ -28,7 +28,8 @@ from .outlining import Wish, make_outline, shape_of
 from .records import Header, LaneMove, Record
 
 _NUMBER = re.compile(r"#?[1-9]\d{0,8}")
-_SHORT_NUMBER = re.compile(r"\d{1,3}")
+SHORTEST_PART = 4
+"""Characters of an id that name an entry, where they are its beginning or its end alone."""
 
 
 class SessionReader:
@@ -224,8 +225,8 @@ class SessionReader:
         """The entry with this id, label or number, or whose id alone begins or ends so.
 
         A number (`3` or `#3`) is the entry's place in the file, as the outline shows it. Ids
-        begin with the time, so those of one minute begin alike; their ends differ. Of an id
-        that is all digits, four are needed: fewer are a number.
+        begin with the time, so those of one minute begin alike; their ends differ. Four
+        characters of an id are needed.
 
         Raises:
             PiError: `invalid_argument`: none, or several.
@@ -237,8 +238,8 @@ class SessionReader:
             if not found and _NUMBER.fullmatch(text):
                 row = int(text.lstrip("#"))
                 found = [id for id in [tree.id_at(row)] if id] if row <= len(tree) else []
-            # A short number that is too large is a mistake: some id always ends so.
-            if not found and text and not _SHORT_NUMBER.fullmatch(text):
+            # Something short that is none of these is a mistake: some id always ends so.
+            if not found and len(text) >= SHORTEST_PART:
                 found = [id for id in tree if id.startswith(text) or id.endswith(text)]
         if len(found) == 1:
             return self.entry(found[0])

@@ -104,7 +104,8 @@ class Account:
     before: int
     """Tokens before it, as whoever wrote it counted them; 0 if they did not."""
     after: int
-    """Estimate by rule `pi` of the context right after it."""
+    """Tokens right after it: as whoever wrote it estimated them, where its details say so, else
+    an estimate by rule `pi` of the messages alone."""
     entries: int
     """How many entries were sent before it and are not sent after it."""
 
@@ -124,8 +125,10 @@ def account(
     steps = _reach(compaction, above, read)
     before = sent(steps[:-1], read).ids
     after = sent(steps, read).ids
-    kept = project(steps, read).snapshot().messages
-    return Account(compaction.tokens_before, estimate_all(kept).tokens, len(before - after))
+    said = compaction.details.get("tokensAfter") if isinstance(compaction.details, dict) else None
+    if not isinstance(said, int) or isinstance(said, bool) or said < 0:
+        said = estimate_all(project(steps, read).snapshot().messages).tokens
+    return Account(compaction.tokens_before, said, len(before - after))
 
 
 def _reach(
