@@ -19,6 +19,8 @@ from .transcript import as_text
 TURN_HEADING = "## Turn in Progress"
 _OPEN = "The rest of this turn follows word for word; what was asked in it is still open."
 _ANSWERED = "The rest of this turn follows word for word, with the answer: nothing in it is open."
+TURN_NOTES = frozenset({_OPEN, _ANSWERED})
+"""What stands below that heading and says nothing of the turn."""
 
 # Also the lists as pi writes them: a summary of its own may be carried on here. What a writer
 # left open reaches no further than the next tag: it must not take the summary with it.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from .assemble import TURN_HEADING
+from .assemble import TURN_HEADING, TURN_NOTES
 from .prompts import PREFIX_HEADINGS
 from .sections import PROGRESS, SECTIONS
 
@@ -24,6 +24,7 @@ _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _BULLET = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
 _NOTHING = frozenset({"", "(none)", "none", "n/a", "-", "(no text)"})
+_NOTHING |= {note.casefold() for note in TURN_NOTES}
 _TAG = re.compile(r"</?[\w-]+(?: [^<>]*)?>")
 _LINE = 400
 
@@ -32,7 +33,8 @@ def earlier(previous: str | None) -> dict[str, list[str]]:
     """The lines of each section, in order and without their bullets; no line twice.
 
     A heading within a fence of code is a line like others. Tags that stand alone on a line
-    (pinned words, lists of files) and what says that there is nothing are left out.
+    (pinned words, lists of files), what says that there is nothing, and the note that the rest
+    of a split turn follows are left out: it follows no more.
     """
     found: dict[str, dict[str, None]] = {}
     name, fence = _ELSE, ""

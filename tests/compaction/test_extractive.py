@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from strategies import messages, texts
 from talks import DENIED, answered, asked, printed, said, shop, worked
 
+from pi_nb.compaction.assemble import assembled
 from pi_nb.compaction.extractive import BOUND, LIMITS, extractive
+from pi_nb.compaction.files import Files
 from pi_nb.compaction.prompts import PREFIX_HEADINGS
 from pi_nb.compaction.sections import PROGRESS, SECTIONS, headings, sections_of
 from pi_nb.compaction.summary import Kind, Material
@@ -276,6 +278,18 @@ def test_a_summary_of_a_model_is_carried_on_by_section() -> None:
     assert "- schema" in section(text, "Done")
     assert "- profiled it" in section(text, "Done")
     assert "- Why is it slow? → It is the parser." in section(text, "Done")
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_that_the_rest_of_a_split_turn_follows_is_not_carried_on(is_answered: bool) -> None:
+    turn = "### Asked\n- Sort the list."
+    before = assembled("## Goal\n- Lists", turn, [], Files(), answered=is_answered)
+    assert "The rest of this turn follows" in before
+
+    written = extractive(Material("history", [asked("And now?"), said("Next.")], before)).text
+
+    assert "The rest of this turn" not in written
+    assert "Sort the list." in written
 
 
 def test_a_previous_text_without_headings_is_kept_as_context() -> None:
