@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pi_nb.messages import CompactionSummaryMessage
-from pi_nb.session.context import ContextItem, build_session_context
-from pi_nb.session.entries import CompactionEntry, Entry
+from pi_nb.session.context import ContextItem, build_session_context, shown
+from pi_nb.session.entries import CompactionEntry, ContextEditEntry, Entry
 from pi_nb.session.session import Session
 from pi_nb.tokens import PI, Estimate, Estimator, measured, reported_by
 
@@ -130,6 +130,20 @@ class Branch:
         while entry_id is not None and self.type_of(entry_id) in SILENT - {"context_edit"}:
             entry_id = self.above(entry_id)
         return entry_id
+
+    def shown_as(self, entry_id: str) -> ContextItem | None:
+        """What an entry of the branch shows as the edits have it, also where a summary stands
+        for it now; None where it shows nothing. Costs the way from the leaf to it."""
+        read = [self.read(entry_id)]
+        above = self.leaf
+        while above is not None and above != entry_id:
+            if self.type_of(above) == "context_edit":
+                edit = self.read(above)
+                if isinstance(edit, ContextEditEntry) and edit.target_id == entry_id:
+                    read.append(edit)
+                    break
+            above = self.above(above)
+        return next(iter(shown(read)), None)
 
     @property
     def compaction(self) -> CompactionEntry | None:

@@ -138,19 +138,19 @@ def _keep_pairs(edits: dict[int, Omit | Replace], items: Sequence[ContextItem]) 
     stays: dict[tuple[int, str], bool] = {}
     call: ToolCall
     for result, (place, call) in calls_of(items).items():
-        answered = not _takes(edits.get(result), items[result], call)
+        answered = not takes(edits.get(result), items[result], call)
         stays[place, call.id] = stays.get((place, call.id), False) or answered
-        if answered and _takes(edits.get(place), items[place], call):
+        if answered and takes(edits.get(place), items[place], call):
             raise _Wrong(f"the call of {safe_line(call.name)} goes, and its result stays")
     for place, call_id in stays:
         if not stays[place, call_id]:
             made = next(c for c in _calls(items[place]) if c.id == call_id)
-            if not _takes(edits.get(place), items[place], made):
+            if not takes(edits.get(place), items[place], made):
                 text = f"the result of {safe_line(made.name)} goes, and its call stays"
                 raise _Wrong(f"{text}; a result can be replaced")
 
 
-def _takes(edit: Omit | Replace | None, item: ContextItem, call: ToolCall) -> bool:
+def takes(edit: Omit | Replace | None, item: ContextItem, call: ToolCall) -> bool:
     """Whether an edit leaves a call, or the result of one, out of what is sent."""
     if edit is None:
         return False

@@ -14,8 +14,8 @@ from typing import Any
 from pi_nb.html import details, element, table
 from pi_nb.messages import CompactionSummaryMessage, Usage
 from pi_nb.result import PiError
-from pi_nb.session.context import ContextItem, shown
-from pi_nb.text import count, safe_line
+from pi_nb.session.context import ContextItem
+from pi_nb.text import count, safe_line, visible
 
 from .assemble import assembled, parted, pinned_words, without_extras
 from .plan import Plan
@@ -160,7 +160,7 @@ class Proposal:
             [
                 "Proposal of a compaction (not applied)",
                 *(f"  {name.ljust(width)}  {text}" for name, text in rows),
-                *(["", self.text] if self.text else []),
+                *(["", *map(visible, self.text.split("\n"))] if self.text else []),
             ]
         )
 
@@ -184,7 +184,7 @@ def pins_in_summary(plan: Plan) -> Sequence[ContextItem]:
     gone = [item for item in plan.gone if item.entry_id in branch.pins]
     old = branch.pins - {item.entry_id for item in here}
     before = sorted(old, key=lambda pin: (branch.number(pin), pin))
-    return [item for pin in before for item in shown([branch.read(pin)])] + gone
+    return [item for item in map(branch.shown_as, before) if item is not None] + gone
 
 
 def proposed(plan: Plan, history: Written | None, prefix: Written | None) -> Proposal:

@@ -26,6 +26,7 @@ from pi_nb.result import PiError
 from pi_nb.text import safe_line
 from pi_nb.tokens import Estimate
 
+from .called import called
 from .compactor import Compactor, Wish
 from .events import AutoCompaction, SummaryUpdate
 from .host import State
@@ -203,10 +204,14 @@ class AutoCompactor:
         why = over if trigger == "threshold" else "the provider found the request too long"
         wish = Wish(keep=self._keep(fill, trigger), trigger=trigger)
         wish = replace(wish, on_text=self._update, on_piece=self._piece)
-        plan = compactor.plan(wish)
-        if isinstance(plan, Plan) and not await self._allowed(plan):
-            self._given_up = "declined: nobody allowed the compaction"
-            await tell("declined", "nobody allowed it")
+        try:
+            plan = compactor.plan(wish)
+        except PiError as error:  # a policy of somebody's own must not cost the answer
+            await self._failed(tell, error)
+            return False
+        if isinstance(plan, Plan) and (no := await self._refused(plan)):
+            self._given_up = f"declined: {no}"
+            await tell("declined", no)
             return False
         await tell("begins", why)
         done: CompactResult | None = None
@@ -219,8 +224,7 @@ class AutoCompactor:
                     return False
                 if error.code in ("session", "hook"):
                     raise
-                self._given_up = f"compaction failed: {safe_line(str(error), 160)}"
-                await tell("failed", str(error))
+                await self._failed(tell, error)
                 return False
         shorter = await self._shortened(trigger)
         after = self._fill(None).tokens
@@ -236,6 +240,10 @@ class AutoCompactor:
         else:
             await tell("done", f"≈{fill.tokens:,} → ≈{after:,} tokens", after)
         return after < fill.tokens
+
+    async def _failed(self, tell: _Tell, error: PiError) -> None:
+        self._given_up = f"compaction failed: {safe_line(str(error), 160)}"
+        await tell("failed", str(error))
 
     async def _applied(self, plan: Plan, wish: Wish) -> CompactResult | None:
         proposal: Proposal = await self._compactor.summarised(plan, wish)
@@ -261,16 +269,21 @@ class AutoCompactor:
         self.made.append(await compactor.applied(proposal, trigger))
         return True
 
-    async def _allowed(self, plan: Plan) -> bool:
-        settings = self._compactor.settings
+    async def _refused(self, plan: Plan) -> str:
+        """Why the plan must not be carried out; empty: it may. Whoever cannot answer does not
+        allow it."""
+        settings, nobody = self._compactor.settings, "nobody allowed it"
         if settings.auto != "ask":
-            return True
+            return ""
         if settings.asker is None:
-            return False
+            return nobody
         try:
-            return bool(await unless_aborted(settings.asker(plan), self._state.signal))
+            asked = called(settings.asker, plan)
+            return "" if await unless_aborted(asked, self._state.signal) else nobody
         except Aborted:
-            return False
+            return nobody
+        except Exception as error:
+            return f"asking for it failed: {safe_line(str(error) or type(error).__name__)}"
 
     def _keep(self, fill: _Fill, trigger: Trigger) -> int:
         """What to keep so that it fits with the fixed part and a summary.

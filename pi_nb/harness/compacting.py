@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from pi_nb.compaction.branch import Branch
 from pi_nb.compaction.composition import LARGEST, Composition
 from pi_nb.compaction.pending import NoProposal, pending
-from pi_nb.compaction.plan import NothingToCompact, Plan
+from pi_nb.compaction.pinned_edits import check_edits
+from pi_nb.compaction.plan import NothingToCompact, Omit, Plan, Replace
 from pi_nb.compaction.proposal import Proposal
 from pi_nb.messages import (
     BashExecutionMessage,
@@ -229,18 +230,38 @@ class Compacting(Settings):
         change = last_change(session, lane)
         if change is None:
             raise PiError("compaction", "Nothing to undo: no compaction or edit on this branch.")
+        edit = change.edit if change.followed else None
+        in_place = edit is not None and self._can_show(edit.target_id, change.earlier)
         await self._begin({"undo": change.entry_ids[0]})
-        if change.followed and change.edit is not None:
-            # What followed shall stay where it is: only the one entry is shown again.
-            await self._restored(change.edit.target_id)
+        if edit is not None and in_place:
+            # What followed shall stay where it is: only the one entry is shown as before.
+            await self._shown_as_before(edit.target_id, change.earlier)
         else:
             await session.move(change.before, lane=lane)
         return UndoResult(
             what=change.kind,
             entry_ids=change.entry_ids,
-            left_behind=0 if change.edit is not None else change.followed,
+            left_behind=0 if in_place else change.followed,
             leaf_id=self.leaf,
         )
+
+    def _can_show(self, entry_id: str, edit: ContextEditEntry | None) -> bool:
+        """Whether the session's format can show an entry as this edit has it, or as its own."""
+        if edit is not None and edit.replacement is None:
+            return True
+        try:
+            self.session.check_replaceable(entry_id)
+        except PiError:
+            return False
+        return True
+
+    async def _shown_as_before(
+        self, entry_id: str, edit: ContextEditEntry | None
+    ) -> ContextEditEntry:
+        if edit is None:
+            return await self._restored(entry_id)
+        content = None if edit.replacement is None else edit.replacement.content
+        return await self.session.append_context_edit(entry_id, content, lane=self.lane)
 
     async def _edit(self, entry_id: str, text: str | None) -> ContextEditEntry:
         branch = self._compactor.branch()
@@ -248,8 +269,7 @@ class Compacting(Settings):
         name = f"Row {self.session.number(entry.id)}"
         if entry.id not in {item.entry_id for item in branch.items}:
             raise PiError("invalid_argument", f"{name} is not in the context of this branch.")
-        if entry.id in branch.pins:
-            raise PiError("invalid_argument", f"{name} is pinned; take the pin out first.")
+        check_edits([Omit(entry.id) if text is None else Replace(entry.id, text)], branch)
         if text is not None:
             self.session.check_replaceable(entry.id)
         await self._begin({"edit": entry.id})
@@ -262,6 +282,7 @@ class Compacting(Settings):
         if not any(isinstance(e, ContextEditEntry) and e.target_id == entry.id for e in edits):
             number = self.session.number(entry.id)
             raise PiError("invalid_argument", f"Row {number} is not edited on this branch.")
+        self.session.check_replaceable(entry.id)
         await self._begin({"edit": entry.id})
         return await self._restored(entry.id)
 

@@ -7,7 +7,6 @@ applied     checked against the branch, written to the letter, told
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +16,7 @@ from pi_nb.compaction.assemble import assembled
 from pi_nb.compaction.branch import Branch
 from pi_nb.compaction.budget import Budget
 from pi_nb.compaction.files import Files
+from pi_nb.compaction.pinned_edits import check_edits
 from pi_nb.compaction.pins import pinned
 from pi_nb.compaction.plan import NothingToCompact, Omit, Plan
 from pi_nb.compaction.policy import Policy, as_policy
@@ -28,8 +28,10 @@ from pi_nb.messages import Usage
 from pi_nb.models.types import ChatModel, RequestOptions
 from pi_nb.result import PiError
 from pi_nb.session.entries import CompactionEntry
+from pi_nb.text import safe_line
 
 from .asking import Asking
+from .called import called, watched
 from .compaction_settings import CompactionSettings
 from .events import SessionCompact
 from .hooks import BeforeCompact
@@ -90,15 +92,15 @@ class Compactor:
         """What would be done. What no model has answered yet stays, whatever the policy.
 
         Raises:
-            PiError: `invalid_argument`: no such policy or budget, the policy's plan does not fit
-                the branch, or `wish.cut` is no place to cut.
+            PiError: `invalid_argument`: no such policy or budget, the policy failed or its plan
+                does not fit the branch, or `wish.cut` is no place to cut.
         """
         policy = self.settings.policy if wish.policy is None else wish.policy
         plans, branch = as_policy(policy), self.branch()
-        found = plans(branch, self.budget(wish))
+        found = _planned(plans, branch, self.budget(wish))
         if not found and wish.cut is not None:
             # A cut that was chosen by hand may lie in what the budget would have kept.
-            found = plans(branch, self.budget(replace(wish, keep=1))) or found
+            found = _planned(plans, branch, self.budget(replace(wish, keep=1))) or found
         if isinstance(found, Plan):
             found = keeping_unanswered(found)
         if isinstance(found, Plan) and wish.cut is not None:
@@ -164,7 +166,7 @@ class Compactor:
         if summariser is None:
             model = wish.model or self.settings.model or self._state.model
             asking = Asking(self._state, self._host, model, code)
-            asking.on_text = wish.on_text
+            asking.on_text = watched(wish.on_text)
             asking.on_answer = lambda said: paid.append(said.usage)
             summariser = ModelSummariser(
                 asking,
@@ -173,13 +175,11 @@ class Compactor:
                 self._options(model),
                 self.settings.check_shape,
                 self.weighing.estimator(),
-                wish.on_piece,
+                watched(wish.on_piece),
             )
             return await summariser(material)
         try:
-            answer = summariser(material)
-            if inspect.isawaitable(answer):
-                answer = await unless_aborted(answer, self._state.signal)
+            answer = await unless_aborted(called(summariser, material), self._state.signal)
         except Aborted:
             raise SummaryFailed(material, "it was aborted") from None
         except PiError:
@@ -261,10 +261,8 @@ class Compactor:
         replace(proposal, plan=replace(plan, branch=fresh)).check_pins()
         if plan.summarise is not None and not proposal.text.strip():
             raise PiError("compaction", "The proposal has no text.")
+        check_edits(plan.edits, fresh)
         for operation in plan.edits:
-            if operation.entry_id in fresh.pins:
-                name = plan.name(operation.entry_id)
-                raise PiError("invalid_argument", f"{name} is pinned, and is not left out.")
             if not isinstance(operation, Omit):
                 state.session.check_replaceable(operation.entry_id)
         for operation in plan.edits:
@@ -296,7 +294,8 @@ class Compactor:
     async def _entry(self, proposal: Proposal, trigger: str) -> CompactionEntry:
         state, cut = self._state, proposal.plan.summarise
         assert cut is not None
-        details = proposal.entry_details() | {"trigger": trigger}
+        details = proposal.entry_details()
+        details |= {"trigger": trigger, "tokensAfter": proposal.tokens_after}
         # Applied a second time (it was undone) it is another entry, and was paid for once.
         again = proposal.id in state.session
         return await state.session.append_compaction(
@@ -309,6 +308,22 @@ class Compactor:
             id="" if again else proposal.id,
             lane=state.lane,
         )
+
+
+def _planned(plans: Policy, branch: Branch, budget: Budget) -> Plan | NothingToCompact:
+    """What a policy says. It may be anybody's code: what it raises is put into words.
+
+    Raises:
+        PiError: `invalid_argument`, the policy failed, or its plan does not fit the branch.
+    """
+    try:
+        return plans(branch, budget)
+    except PiError:
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        text = f"The policy {safe_line(plans.name)} failed: {safe_line(said, 160)}"
+        raise PiError("invalid_argument", text) from error
 
 
 def named(model: str) -> dict[str, str]:

@@ -238,7 +238,13 @@ class AgentHarness(Compacting, Navigating, Settings):
         return dropped
 
     async def wait(self) -> None:
-        """Return when the harness is idle."""
+        """Return when the harness is idle.
+
+        Raises:
+            PiError: `invalid_state`: called from inside the run, which would wait for itself.
+        """
+        if self in _inside.get() and self._state.phase != "idle":
+            raise PiError("invalid_state", "A run cannot wait for its own end.")
         await self._idle.wait()
 
     # --- messages that wait -----------------------------------------------------------

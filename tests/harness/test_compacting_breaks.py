@@ -1,0 +1,434 @@
+"""What broke the compaction core when it was attacked: taking back, pins, code of the user's."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pi_nb.compaction.branch import Branch
+from pi_nb.compaction.budget import Budget
+from pi_nb.compaction.pins import pin_label
+from pi_nb.compaction.plan import Operation, Plan, Replace, as_operation
+from pi_nb.compaction.prepare import prepare
+from pi_nb.compaction.summary import Material
+from pi_nb.harness.compaction_settings import CompactionSettings
+from pi_nb.harness.compactor import Wish
+from pi_nb.harness.events import AutoCompaction
+from pi_nb.harness.harness import AgentHarness
+from pi_nb.harness.undoing import last_change
+from pi_nb.messages import CompactionSummaryMessage, ToolResultMessage
+from pi_nb.models.scripted import ScriptedModel, call, reply
+from pi_nb.models.types import Request
+from pi_nb.result import PiError
+from pi_nb.session.codec import Format
+from pi_nb.session.session import Session
+
+pytestmark = pytest.mark.anyio
+
+SUMMARY = "## Goal\nCount.\n\n## Next Steps\n- go on"
+TURN = "x" * 400  # 100 tokens by rule `pi`
+FORMATS = pytest.mark.parametrize("format", ["v4", "v3"])
+Make = Callable[..., Any]
+
+
+def answers(request: Request) -> Any:
+    return SUMMARY if request.system_prompt.startswith("You write summaries") else TURN
+
+
+async def grown(turns: int = 6, session: Session | None = None, **settings: Any) -> AgentHarness:
+    chosen = {"keep": 200, "estimator": "pi", **settings}
+    harness = AgentHarness(
+        ScriptedModel(answers), session=session, compaction=CompactionSettings(**chosen)
+    )
+    for number in range(turns):
+        await harness.prompt(f"{number}" + TURN[1:])
+    return harness
+
+
+async def looked(make_tool: Make, turns: int = 6, **settings: Any) -> AgentHarness:
+    """A harness with so many turns, each with one call whose result weighs 500 tokens."""
+
+    def calls(request: Request) -> Any:
+        if request.system_prompt.startswith("You write summaries"):
+            return SUMMARY
+        asked = request.messages[-1].role == "user"
+        return reply("I look.", call("look")) if asked else TURN
+
+    chosen = {"keep": 700, "estimator": "pi", **settings}
+    harness = AgentHarness(
+        ScriptedModel(calls),
+        tools=[make_tool("look", lambda _: "y" * 2_000)],
+        compaction=CompactionSettings(**chosen),
+    )
+    for number in range(turns):
+        await harness.prompt(f"{number}" + TURN[1:])
+    return harness
+
+
+def shortens_too(branch: Branch, budget: Budget) -> list[Operation] | None:
+    """Cuts as `pi` does, and shows the results of what is kept shorter."""
+    found = prepare(branch, budget.kept)
+    if found is None:
+        return None
+    kept = branch.items[found.cut :]
+    results = [item.entry_id for item in kept if isinstance(item.message, ToolResultMessage)]
+    return [as_operation(found), *(Replace(entry_id, "short") for entry_id in results)]
+
+
+def context(harness: AgentHarness) -> list[tuple[str, dict[str, Any]]]:
+    items = harness.session.context(harness.lane).items
+    return [(item.entry_id, item.message.to_wire()) for item in items]
+
+
+def text_at(harness: AgentHarness, entry_id: str) -> str | None:
+    said = dict(context(harness)).get(entry_id)
+    return None if said is None else str(said["content"])
+
+
+async def pin(harness: AgentHarness, entry_id: str) -> None:
+    await harness.session.set_label(entry_id, pin_label(None))
+
+
+# --- taking back --------------------------------------------------------------------------
+
+
+@FORMATS
+async def test_an_undo_after_an_undo_takes_back_one_thing_alone(format: Format) -> None:
+    harness = await grown(session=Session.create(None, cwd="/w", format=format))
+    ids = [item.entry_id for item in harness.session.context().items]
+    seen = [context(harness)]
+    await harness.omit(ids[-2])
+    seen.append(context(harness))
+    await harness.compact()
+    seen.append(context(harness))
+    await harness.omit(ids[-1])
+
+    while seen:
+        await harness.undo()
+        assert context(harness) == seen.pop()
+    with pytest.raises(PiError, match="Nothing to undo"):
+        await harness.undo()
+
+
+@FORMATS
+@pytest.mark.parametrize("second", ["replaced", "left out"])
+async def test_undo_of_a_second_edit_shows_the_first_one_again(second: str, format: Format) -> None:
+    harness = await grown(2, session=Session.create(None, cwd="/w", format=format))
+    entry_id = context(harness)[0][0]
+    await harness.replace(entry_id, "the first text")
+    if second == "replaced":
+        await harness.replace(entry_id, "the second text")
+    else:
+        await harness.omit(entry_id)
+    await harness.prompt("go on")
+    leaf = harness.session.context().items[-1].entry_id
+
+    undone = await harness.undo()
+
+    assert undone.left_behind == 0
+    assert "the first text" in str(text_at(harness, entry_id))
+    assert harness.session.context().items[-1].entry_id == leaf
+
+
+@FORMATS
+async def test_a_second_undo_takes_back_what_is_older_and_not_the_first_undo(
+    format: Format,
+) -> None:
+    harness = await grown(2, session=Session.create(None, cwd="/w", format=format))
+    one, two = (entry_id for entry_id, _ in context(harness)[:2])
+    first, second = text_at(harness, one), text_at(harness, two)
+    await harness.replace(one, "one")
+    await harness.prompt("a")
+    await harness.replace(two, "two")
+    await harness.prompt("b")
+
+    await harness.undo()
+    assert ("one" in str(text_at(harness, one)), text_at(harness, two)) == (True, second)
+    await harness.undo()
+    assert (text_at(harness, one), text_at(harness, two)) == (first, second)
+    with pytest.raises(PiError, match="Nothing to undo"):
+        await harness.undo()
+
+
+async def test_in_v3_an_omitted_summary_comes_back_although_pi_shows_it_no_other_text() -> None:
+    harness = await grown(session=Session.create(None, cwd="/w", format="v3"))
+    await harness.compact()
+    before = context(harness)
+    assert before[0][1]["role"] == "compactionSummary"
+    await harness.omit(before[0][0])
+    await harness.prompt("go on")
+
+    undone = await harness.undo()
+
+    assert context(harness) == before
+    assert undone.left_behind == 2
+
+
+async def test_what_cannot_be_shown_again_in_v3_is_refused_and_writes_nothing() -> None:
+    harness = await grown(session=Session.create(None, cwd="/w", format="v3"))
+    await harness.compact()
+    summary = context(harness)[0][0]
+    await harness.omit(summary)
+    there = len(harness.session.entry_ids())
+
+    with pytest.raises(PiError, match="no other content"):
+        await harness.restore(summary)
+
+    assert len(harness.session.entry_ids()) == there
+
+
+async def test_undo_on_another_lane_takes_back_all_that_was_written_in_one_go(
+    make_tool: Make,
+) -> None:
+    harness = await looked(make_tool, policy=shortens_too)
+    before = context(harness)
+    done = await harness.compact()
+    assert done.entry
+    assert done.edits
+    await harness.session.add_lane("b", harness.leaf)
+    other = AgentHarness(ScriptedModel(answers), session=harness.session, lane="b")
+
+    undone = await other.undo()
+
+    assert context(other) == before
+    assert len(undone.entry_ids) == 1 + done.edits
+    assert context(harness) != before, "the other lane stays where it is"
+
+
+async def test_undo_takes_back_all_that_an_automatic_compaction_wrote(make_tool: Make) -> None:
+    harness = await looked(make_tool, policy=shortens_too, auto="off")
+    harness.compaction.auto = "on"
+    before: list[Any] = []
+
+    def note(event: Any) -> None:
+        if isinstance(event, AutoCompaction) and event.decision == "begins" and not before:
+            before.append(context(harness))
+
+    harness.subscribe(note)
+    harness.compaction.keep, harness.compaction.reserve = 900, 197_500
+    result = await harness.prompt("now")
+    harness.compaction.auto = "off"
+    first = result.compactions[0]
+    assert first.entry
+    assert first.edits
+
+    change = last_change(harness.session, "main")
+    while change and first.entry.id not in change.entry_ids:
+        await harness.undo()
+        change = last_change(harness.session, "main")
+    await harness.undo()
+
+    assert context(harness) == before[0]
+
+
+@FORMATS
+async def test_undo_after_a_crash_in_the_middle_takes_back_what_was_written(
+    tmp_path: Path, format: Format
+) -> None:
+    session = Session.create(tmp_path / "s.jsonl", cwd=tmp_path, format=format)
+    harness = await grown(session=session)
+    ids = [item.entry_id for item in session.context().items]
+    before = context(harness)
+    # As a process leaves it that was killed between the edits of a plan and its end.
+    await session.record(
+        "operation_started", sourceLeafId=session.tip(), intent={"kind": "compaction"}
+    )
+    await session.append_context_edit(ids[2], "a")
+    await session.append_context_edit(ids[4], "b")
+    session.close()
+    with Session.open(tmp_path / "s.jsonl") as again:
+        after = AgentHarness(ScriptedModel(answers), session=again)
+        assert await after.resume()
+
+        undone = await after.undo()
+
+        assert len(undone.entry_ids) == 2
+        assert context(after) == before
+
+
+# --- pins ---------------------------------------------------------------------------------
+
+
+async def test_pinned_words_in_a_summary_are_not_edited_away_by_hand() -> None:
+    harness = await grown()
+    await pin(harness, context(harness)[0][0])
+    await harness.compact()
+    summary, shown = context(harness)[0]
+    records = len(list(harness.session.records()))
+
+    with pytest.raises(PiError, match=r"Row \d+ holds pinned words \(row 1\)") as refused:
+        await harness.omit(summary)
+    with pytest.raises(PiError, match="holds pinned words"):
+        await harness.replace(summary, "nothing of it")
+    assert refused.value.code == "invalid_argument"
+    assert len(list(harness.session.records())) == records, "nothing was begun"
+
+    await harness.replace(summary, f"Shorter.\n{shown['summary']}")
+    assert context(harness)[0][1]["summary"].startswith("Shorter.")
+
+
+async def test_the_call_of_a_pinned_result_is_not_edited_away_by_hand(make_tool: Make) -> None:
+    harness = await looked(make_tool, 1)
+    said, result = (entry_id for entry_id, _ in context(harness)[1:3])
+    await pin(harness, result)
+
+    with pytest.raises(PiError, match=r"whose result is pinned \(row 3\)"):
+        await harness.omit(said)
+    with pytest.raises(PiError, match="whose result is pinned"):
+        await harness.replace(said, "no call here")
+
+    await harness.session.set_label(result, None)
+    await harness.omit(said)
+
+
+async def test_a_proposal_cannot_take_words_that_were_pinned_since(make_tool: Make) -> None:
+    def drops_first(branch: Branch, budget: Budget) -> list[Operation]:
+        return [
+            Replace(branch.items[1].entry_id, "no call"),
+            Replace(branch.items[2].entry_id, "s"),
+        ]
+
+    harness = await looked(make_tool, 2)
+    plan = harness.plan(
+        Wish(policy=lambda branch, budget: [Replace(branch.items[2].entry_id, "s")])
+    )
+    assert isinstance(plan, Plan)
+    proposal = await harness.propose(plan)
+    await pin(harness, context(harness)[2][0])
+    before = context(harness)
+
+    with pytest.raises(PiError, match="Row 3 is pinned"):
+        await harness.apply(proposal)
+    assert context(harness) == before
+
+
+async def test_words_that_were_replaced_do_not_come_back_as_pinned_in_a_second_summary() -> None:
+    harness = await grown()
+    entry_id = context(harness)[0][0]
+    await harness.replace(entry_id, "the key is [left out]")
+    await pin(harness, entry_id)
+    await harness.compact()
+    for number in range(4):
+        await harness.prompt(f"{number}" + TURN[1:])
+
+    await harness.compact()
+
+    first = harness.session.context().messages[0]
+    assert isinstance(first, CompactionSummaryMessage)
+    assert "the key is [left out]" in first.summary
+    assert "0" + TURN[1:] not in first.summary
+
+
+# --- code of the user's -------------------------------------------------------------------
+
+
+def fails(*_: Any) -> Any:
+    raise ZeroDivisionError("mine")
+
+
+async def test_a_policy_that_fails_is_a_sentence_and_costs_no_answer() -> None:
+    harness = await grown(policy=fails)
+    told: list[AutoCompaction] = []
+    harness.subscribe(lambda e: told.append(e) if isinstance(e, AutoCompaction) else None)
+
+    for attempt in (harness.propose, harness.compact):
+        with pytest.raises(PiError, match="policy fails failed: ZeroDivisionError: mine") as said:
+            await attempt()
+        assert said.value.code == "invalid_argument"
+    harness.compaction.reserve = 199_500  # too full from here on, and all of it still fits
+    result = await harness.prompt("x")
+
+    assert result.ok
+    assert [(e.trigger, e.decision) for e in told] == [("threshold", "failed")]
+    assert "policy fails failed" in told[0].why
+
+
+async def test_who_only_watches_a_summary_cannot_break_it(caplog: Any) -> None:
+    harness = await grown()
+
+    result = await harness.compact(wish=Wish(on_text=fails, on_piece=fails))
+
+    assert result.entry
+    assert "a function that is told of a summary failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("asker", "decided"),
+    [(fails, "declined"), (lambda plan: False, "declined"), (lambda plan: True, "begins")],
+)
+async def test_who_fails_when_asked_does_not_allow_it(asker: Any, decided: str) -> None:
+    harness = await grown(auto="ask", asker=asker)
+    told: list[AutoCompaction] = []
+    harness.subscribe(lambda e: told.append(e) if isinstance(e, AutoCompaction) else None)
+    harness.compaction.reserve = 199_500
+
+    assert (await harness.prompt("x")).ok
+
+    assert told[0].decision == decided
+    assert ("mine" in told[0].why) is (asker is fails)
+
+
+async def test_a_plain_summariser_that_takes_its_time_holds_up_neither_the_loop_nor_an_abort() -> (
+    None
+):
+    begun, let_go = threading.Event(), threading.Event()
+
+    def slow(material: Material) -> str:
+        begun.set()
+        let_go.wait(10)
+        return SUMMARY
+
+    harness = await grown()
+    before = context(harness)
+    compacting = asyncio.create_task(harness.compact(wish=Wish(summariser=slow)))
+    try:
+        async with asyncio.timeout(5):
+            await asyncio.to_thread(begun.wait, 5)
+            await harness.abort()
+    finally:
+        let_go.set()
+
+    with pytest.raises(PiError, match="aborted"):
+        await compacting
+    assert context(harness) == before
+
+
+async def test_a_summariser_that_leaves_the_kernel_is_a_failure() -> None:
+    def leaves(material: Material) -> str:
+        raise SystemExit(3)
+
+    harness = await grown()
+    with pytest.raises(PiError, match="it raised SystemExit"):
+        await harness.compact(wish=Wish(summariser=leaves))
+
+
+async def test_a_subscriber_that_waits_for_the_end_of_its_own_run_is_told_and_does_not_hang(
+    caplog: Any,
+) -> None:
+    harness = await grown()
+
+    async def waits(event: Any) -> None:
+        if event.type == "session_compact":
+            await harness.wait()
+
+    harness.subscribe(waits)
+    async with asyncio.timeout(5):
+        await harness.compact()
+
+    assert "cannot wait for its own end" in caplog.text
+
+
+async def test_the_text_of_a_proposal_shows_what_a_terminal_would_obey() -> None:
+    harness = await grown()
+    proposal = (await harness.propose()).rewrite("## Goal\n\x1b[31mred\x1b[0m \u202eback\rover")
+
+    said = str(proposal)
+
+    assert not set("\x1b\u202e\r") & set(said)
+    assert "\\x1b[31mred" in said
+    assert "## Goal\n" in said
