@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
 
 from pi_nb.background import RunAborted
 from pi_nb.compaction.plan import NothingToCompact, Plan
@@ -32,6 +32,7 @@ from .compact_options import COMPACT, CompactParser
 from .compact_progress import SummaryProgress
 from .compact_shown import ShownPlan, ShownProposal, ShownResult
 from .compacting import EXTRACTIVE
+from .looking import LookingMagics
 from .parsing import HelpShown
 from .status import Rows, numbered
 
@@ -44,18 +45,8 @@ WITHOUT_MODEL = f"`%compact --model {EXTRACTIVE}` writes one without a model."
 
 
 @magics_class
-class CompactMagics(Magics):
+class CompactMagics(LookingMagics):
     """`%compact` and `%%compact` in one shell."""
-
-    def __init__(self, shell: Any, found: Callable[[], Agent | None], none_yet: str) -> None:
-        """
-        Args:
-            found: The agent to work on, if there is one.
-            none_yet: What to say where there is none.
-        """
-        super().__init__(shell=shell, parent=shell)
-        self._found = found
-        self._none_yet = none_yet
 
     @line_cell_magic(COMPACT)  # type: ignore[arg-type]
     @no_var_expand

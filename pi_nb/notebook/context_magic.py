@@ -10,20 +10,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
+from IPython.core.magic import line_magic, magics_class, no_var_expand
 
 from pi_nb.compaction.budget import Budget
 from pi_nb.compaction.composition import LARGEST, Composition
 from pi_nb.estimators import estimator_names
 from pi_nb.text import safe_line
 
-from .agent import Agent
 from .context_view import context_of_file
+from .looking import LookingMagics
 from .parsing import HelpShown, Parser, as_usage_errors, tokens
 
 CONTEXT = "context"
@@ -59,18 +58,8 @@ def _number(text: str) -> int:
 
 
 @magics_class
-class ContextMagics(Magics):
+class ContextMagics(LookingMagics):
     """`%context` in one shell."""
-
-    def __init__(self, shell: Any, found: Callable[[], Agent | None], none_yet: str) -> None:
-        """
-        Args:
-            found: The agent to look at, if there is one.
-            none_yet: What to say where there is none.
-        """
-        super().__init__(shell=shell, parent=shell)
-        self._found = found
-        self._none_yet = none_yet
 
     @line_magic(CONTEXT)  # type: ignore[arg-type]
     @no_var_expand

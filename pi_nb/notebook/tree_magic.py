@@ -10,12 +10,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
+from IPython.core.magic import line_magic, magics_class, no_var_expand
 
 from pi_nb.session.filters import FILTERS, spelled
 from pi_nb.session.listing import session_head
@@ -26,6 +26,7 @@ from pi_nb.text import safe_line
 from .agent import Agent
 from .choosing import open_line, session_file
 from .commands import finds, labelled, went, where_now
+from .looking import LookingMagics
 from .parsing import HelpShown, Parser, as_usage_errors
 
 TREE = "tree"
@@ -61,18 +62,8 @@ def _parser() -> Parser:
 
 
 @magics_class
-class TreeMagics(Magics):
+class TreeMagics(LookingMagics):
     """`%tree` in one shell."""
-
-    def __init__(self, shell: Any, found: Callable[[], Agent | None], none_yet: str) -> None:
-        """
-        Args:
-            found: The agent to look at, if there is one.
-            none_yet: What to say where there is none.
-        """
-        super().__init__(shell=shell, parent=shell)
-        self._found = found
-        self._none_yet = none_yet
 
     @line_magic(TREE)  # type: ignore[arg-type]
     @no_var_expand
