@@ -213,7 +213,7 @@ class Compacting(Settings):
         return await self._compactor.summarised(plan, wish)
 
     async def _apply(self, proposal: Proposal) -> CompactResult:
-        self._compactor.check_fresh(proposal.plan)
+        self._compactor.check_applicable(proposal)
         await self._begin({"proposalId": proposal.id} if proposal.id else {})
         return await self._compactor.applied(proposal)
 

@@ -85,8 +85,7 @@ class Compactor:
 
     def branch(self) -> Branch:
         """The lane's branch as it is now, weighed as the settings say."""
-        state = self._state
-        return Branch.of(state.session, state.lane, self.weighing.estimator())
+        return self.weighing.branch()
 
     def plan(self, wish: Wish = Wish()) -> Plan | NothingToCompact:
         """What would be done. What no model has answered yet stays, whatever the policy.
@@ -248,6 +247,22 @@ class Compactor:
                 f"The plan is stale: the branch {there} since. Nothing was written; plan again.",
             )
 
+    def check_applicable(self, proposal: Proposal) -> None:
+        """Raises:
+        PiError: `compaction`, it is stale or empty; `invalid_argument`, pinned words are
+            missing, or an entry cannot be edited.
+        """
+        session, plan = self._state.session, proposal.plan
+        self.check_fresh(plan)
+        fresh = replace(plan.branch, pins=pinned(session, self._state.lane))
+        replace(proposal, plan=replace(plan, branch=fresh)).check_pins()
+        if plan.summarise is not None and not proposal.text.strip():
+            raise PiError("compaction", "The proposal has no text.")
+        check_edits(plan.edits, fresh)
+        for operation in plan.edits:
+            if not isinstance(operation, Omit):
+                session.check_replaceable(operation.entry_id)
+
     async def applied(self, proposal: Proposal, trigger: str = "manual") -> CompactResult:
         """Write a proposal to the letter: its edits, then its compaction.
 
@@ -256,15 +271,7 @@ class Compactor:
                 missing, or an entry cannot be edited. The log is then as it was.
         """
         state, plan = self._state, proposal.plan
-        self.check_fresh(plan)
-        fresh = replace(plan.branch, pins=pinned(state.session, state.lane))
-        replace(proposal, plan=replace(plan, branch=fresh)).check_pins()
-        if plan.summarise is not None and not proposal.text.strip():
-            raise PiError("compaction", "The proposal has no text.")
-        check_edits(plan.edits, fresh)
-        for operation in plan.edits:
-            if not isinstance(operation, Omit):
-                state.session.check_replaceable(operation.entry_id)
+        self.check_applicable(proposal)
         for operation in plan.edits:
             content = None if isinstance(operation, Omit) else operation.content
             await state.session.append_context_edit(operation.entry_id, content, lane=state.lane)

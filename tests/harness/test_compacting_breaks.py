@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,25 @@ async def test_words_that_were_replaced_do_not_come_back_as_pinned_in_a_second_s
     assert isinstance(first, CompactionSummaryMessage)
     assert "the key is [left out]" in first.summary
     assert "0" + TURN[1:] not in first.summary
+
+
+async def test_a_proposal_that_is_refused_leaves_the_file_to_the_byte(tmp_path: Path) -> None:
+    session = Session.create(tmp_path / "s.jsonl", cwd=tmp_path)
+    harness = await grown(session=session)
+    await pin(harness, context(harness)[0][0])
+    proposal = await harness.propose()
+    before = (tmp_path / "s.jsonl").read_bytes()
+
+    for changed in (proposal.rewrite("without the pinned words"), replace(proposal, text=" ")):
+        with pytest.raises(PiError):
+            await harness.apply(changed)
+        assert (tmp_path / "s.jsonl").read_bytes() == before
+    await harness.apply(proposal)
+    after = (tmp_path / "s.jsonl").read_bytes()
+    with pytest.raises(PiError, match="stale"):
+        await harness.apply(proposal)
+    assert (tmp_path / "s.jsonl").read_bytes() == after
+    session.close()
 
 
 # --- code of the user's -------------------------------------------------------------------
