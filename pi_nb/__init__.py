@@ -68,6 +68,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "pi_nb.compaction.cut": ("find_cut_point",),
     "pi_nb.compaction.extractive": ("extractive",),
     "pi_nb.compaction.mentions": ("not_mentioned",),
+    "pi_nb.compaction.estimating": ("estimator_errors",),
     "pi_nb.compaction.plan": (
         "NothingToCompact",
         "Omit",

@@ -16,24 +16,13 @@ from typing import Literal
 from pi_nb.messages import CompactionSummaryMessage
 from pi_nb.session.context import ContextItem, build_session_context, shown
 from pi_nb.session.entries import CompactionEntry, ContextEditEntry, Entry
+from pi_nb.session.filters import BOOKKEEPING
 from pi_nb.session.session import Session
 from pi_nb.tokens import PI, Estimate, Estimator, measured, reported_by
 
 from .pins import pinned
 
-SILENT = frozenset(
-    {
-        "model_change",
-        "thinking_level_change",
-        "active_tools_change",
-        "custom",
-        "label",
-        "session_info",
-        "usage",
-        "leaf",
-        "context_edit",
-    }
-)
+SILENT = BOOKKEEPING | {"context_edit"}
 """Types of entries that show nothing of their own."""
 
 
@@ -56,6 +45,9 @@ class Branch:
     estimator: Estimator = PI
     pins: frozenset[str] = frozenset()
     """Entries of the branch that are never summarised away or left out; see `pins`."""
+    fixed: int = 0
+    """Tokens of the system prompt and the tools, where they are known: what the next request
+    holds besides the items, as long as no provider measured it."""
     number: Callable[[str], int] = lambda entry_id: 0
     """The place of an entry in its file, from 1; 0 where there is no file."""
     is_own: Callable[[str], bool] = lambda entry_id: False
@@ -72,7 +64,9 @@ class Branch:
     _pinned: list[int] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, session: Session, lane: str = "main", estimator: Estimator = PI) -> Branch:
+    def of(
+        cls, session: Session, lane: str = "main", estimator: Estimator = PI, fixed: int = 0
+    ) -> Branch:
         """The branch of a session's lane, as it is now."""
         context = session.context(lane)
         return cls(
@@ -83,6 +77,7 @@ class Branch:
             above=session.parent_id,
             type_of=session.type_of,
             estimator=estimator,
+            fixed=fixed,
             pins=pinned(session, lane),
             number=session.number,
             is_own=session.is_own,
@@ -110,8 +105,7 @@ class Branch:
 
     @property
     def size(self) -> Estimate:
-        """What the next request holds, without the prompt and the tools where no provider
-        measured them."""
+        """What the next request holds. Where no provider measured it: the items, and `fixed`."""
         if self._size is None:
             self._size = self._measured()
         return self._size
@@ -120,7 +114,7 @@ class Branch:
         for place in range(len(self.items) - 1, self.believed_from - 1, -1):
             if reported := reported_by(self.items[place].message):
                 return measured(reported, self.weight(place + 1))
-        return Estimate(self.weight(0), self.estimator.source)
+        return Estimate(self.weight(0) + self.fixed, self.estimator.source)
 
     @property
     def mark(self) -> str | None:

@@ -161,7 +161,7 @@ class Composition:
     def _title(self) -> str:
         window = self.budget.window
         share = self.total.tokens / window
-        return f"Context: {self.total} of {window:,} tokens, {share:.1%}"
+        return f"Context: {self.total} of {window:,} tokens, {_percent(share)}"
 
     def _lines(self) -> Iterator[str]:
         budget = self.budget
@@ -202,6 +202,11 @@ class Composition:
 # --- cells --------------------------------------------------------------------------------
 
 
+def _percent(share: float) -> str:
+    """One digit after the point, and no minus before a nought."""
+    return f"{round(share, 3) + 0.0:.1%}"
+
+
 _HEAD = ("", "tokens", "share", "items", "source")
 _LARGEST_HEAD = ("row", "largest", "tokens", "")
 
@@ -226,7 +231,7 @@ def _cells(row: Part) -> tuple[str, ...]:
     bar = "█" * round(min(max(row.share, 0), 1) * _BAR)
     if row.kind in ("free", "reserve"):
         bar = bar.replace("█", "░" if row.kind == "free" else "▒")
-    return (row.kind, f"{row.tokens:,}", f"{row.share:.1%}", items, row.source, bar)
+    return (row.kind, f"{row.tokens:,}", _percent(row.share), items, row.source, bar)
 
 
 def _aligned(rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[str]:

@@ -171,11 +171,11 @@ class Plan:
 
     @property
     def cuts(self) -> list[Cut]:
-        """Every legal cut, oldest first. Empty for a plan without a summary."""
+        """Every place that `move` can cut at, oldest first. Empty for a plan without a summary."""
         if self.preparation is None:
             return []
         chosen = self.preparation.cut
-        return [self._cut(place, place == chosen) for place in legal_cuts(self.branch)]
+        return [self._cut(place, place == chosen) for place in self.places]
 
     def cuts_near(self, most: int = 5) -> list[Cut]:
         """Of the places to `move` to those nearest to the chosen one, itself among them, oldest

@@ -18,6 +18,7 @@ from pi_nb.session.session import Session
 from .approval import Approval
 from .events import ModelUpdate, ThinkingLevelUpdate, ToolsUpdate
 from .host import Host, State
+from .limits import Limits
 from .operations import Journal
 from .queues import Write
 from .turn import Phase
@@ -41,6 +42,15 @@ class Settings:
     @retry.setter
     def retry(self, policy: RetryPolicy | None) -> None:
         self._host.retry = policy
+
+    @property
+    def limits(self) -> Limits:
+        """Where a run ends with reason `budget`; looked at between turns."""
+        return self._state.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._state.limits = limits
 
     @property
     def session(self) -> Session:

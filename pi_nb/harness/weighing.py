@@ -59,12 +59,16 @@ class Weighing:
         return self._calibration
 
     def fixed(self, estimator: Estimator) -> int:
-        """Tokens of the system prompt and the tools, as the last turn had them."""
+        """Tokens of the system prompt and the tools, as the last turn had them; before the
+        first one, a prompt that is a function counts nothing."""
         state = self._state
         tools = tuple(state.tools[name] for name in state.active)
-        key = (state.last_prompt, tools, estimator)
+        prompt = state.last_prompt
+        if not prompt and isinstance(state.system_prompt, str):
+            prompt = state.system_prompt  # no turn yet
+        key = (prompt, tools, estimator)
         if self._fixed is None or self._fixed[0] != key:
-            texts = [state.last_prompt, *(dumps(tool.spec.to_wire()) for tool in tools)]
+            texts = [prompt, *(dumps(tool.spec.to_wire()) for tool in tools)]
             self._fixed = (key, sum(map(estimator.weigh_text, texts)))
         return self._fixed[1]
 
@@ -72,11 +76,17 @@ class Weighing:
         """What the next request holds, with the prompt and the tools, from where usage is
         believed: the cost of what came since."""
         state = self._state
-        branch = Branch.of(state.session, state.lane, self.estimator())
-        measured = branch.size
+        estimator = self.estimator()
+        measured = Branch.of(state.session, state.lane, estimator).size
         if measured.reported:
-            return measured
-        return Estimate(measured.tokens + self.fixed(branch.estimator), measured.source)
+            return measured  # the prompt and the tools need not be weighed
+        return Estimate(measured.tokens + self.fixed(estimator), measured.source)
+
+    def branch(self) -> Branch:
+        """The lane's branch as it is now, weighed by the estimator in force."""
+        state, estimator = self._state, self.estimator()
+        fixed = self.fixed(estimator)
+        return Branch.of(state.session, state.lane, estimator, fixed)
 
 
 def _base(model: Model) -> str:

@@ -22,12 +22,15 @@ from pi_nb.harness.compactor import Wish
 from pi_nb.harness.events import AutoCompaction
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.harness.undoing import last_change
-from pi_nb.messages import CompactionSummaryMessage, ToolResultMessage
+from pi_nb.messages import CompactionSummaryMessage, ToolResultMessage, Usage
 from pi_nb.models.scripted import ScriptedModel, call, reply
 from pi_nb.models.types import Request
 from pi_nb.result import PiError
 from pi_nb.session.codec import Format
+from pi_nb.session.records import ProposalRecord, UsageRecord
 from pi_nb.session.session import Session
+from pi_nb.session.statistics import statistics
+from pi_nb.tokens import PI
 
 pytestmark = pytest.mark.anyio
 
@@ -225,6 +228,38 @@ async def test_undo_takes_back_all_that_an_automatic_compaction_wrote(make_tool:
     await harness.undo()
 
     assert context(harness) == before[0]
+
+
+async def test_of_two_compactions_in_one_run_undo_takes_back_the_newer_one_alone(
+    make_tool: Make,
+) -> None:
+    def calls(request: Request) -> Any:
+        if request.system_prompt.startswith("You write summaries"):
+            return SUMMARY
+        left = sum(message.role == "toolResult" for message in request.messages)
+        return reply("I look.", call("look")) if left < 5 and len(seen) < 3 else "Done."
+
+    harness = AgentHarness(
+        ScriptedModel(calls, context_window=4_000),
+        tools=[make_tool("look", lambda _: "y" * 4_000)],
+        compaction=CompactionSettings(keep=1, estimator="pi", reserve=0),
+    )
+    seen: list[tuple[str | None, list[Any]]] = []
+
+    def note(event: Any) -> None:
+        if event.type == "session_compact":
+            seen.append((event.entry_id, context(harness)))
+
+    harness.subscribe(note)
+    await harness.prompt("go")
+    assert len(seen) >= 2, "several in one run"
+
+    undone = await harness.undo()
+
+    assert undone.entry_ids == (seen[-1][0],)
+    change = last_change(harness.session, "main")
+    assert change
+    assert change.entry_ids == (seen[-2][0],)
 
 
 @FORMATS
@@ -452,3 +487,128 @@ async def test_the_text_of_a_proposal_shows_what_a_terminal_would_obey() -> None
     assert not set("\x1b\u202e\r") & set(said)
     assert "\\x1b[31mred" in said
     assert "## Goal\n" in said
+
+
+# --- by itself ----------------------------------------------------------------------------
+
+
+def watched(harness: AgentHarness) -> list[AutoCompaction]:
+    told: list[AutoCompaction] = []
+    harness.subscribe(lambda e: told.append(e) if isinstance(e, AutoCompaction) else None)
+    return told
+
+
+async def test_a_summary_that_would_make_it_larger_is_paid_for_and_not_applied() -> None:
+    harness = await grown(summariser=lambda material: "## Goal\n" + "s" * 8_000)
+    told = watched(harness)
+    harness.compaction.reserve = 199_500  # 500 tokens are left
+
+    assert (await harness.prompt("x")).ok
+
+    assert [(e.trigger, e.decision) for e in told][:2] == [
+        ("threshold", "begins"),
+        ("threshold", "nothing"),
+    ]
+    assert not any(entry.type == "compaction" for entry in harness.session.entries())
+    states = [r.state for r in harness.session.records() if isinstance(r, ProposalRecord)]
+    assert states[:2] == ["open", "discarded"]
+    assert not harness.pending()
+
+
+async def test_after_an_overflow_a_little_less_is_said_to_have_not_helped() -> None:
+    harness = await grown(summariser=lambda material: "## Goal\n" + "s" * 3_700)
+    told = watched(harness)
+    await harness.set_model(ScriptedModel([reply(error="prompt is too long"), "late"]))
+
+    result = await harness.prompt("x")
+
+    assert result.text == "late"
+    assert {e.trigger for e in told} == {"overflow"}
+    assert [e.decision for e in told] == ["begins", "stopped"]
+    assert told[1].tokens > 0.9 * told[0].tokens
+
+
+@pytest.mark.parametrize(("ends", "looked_at"), [("well", True), ("with an error", False)])
+async def test_room_is_made_after_a_run_that_ended_well_alone(ends: str, looked_at: bool) -> None:
+    harness = await grown()
+    told = watched(harness)
+    last = "fine" if ends == "well" else reply(error="the server is on fire")
+    await harness.set_model(ScriptedModel([last, SUMMARY]))
+
+    def fills(event: Any) -> None:
+        if event.type == "agent_end":
+            harness.compaction.reserve = 199_500
+
+    harness.subscribe(fills)
+    assert (await harness.prompt("x")).ok is looked_at
+
+    assert bool(told) is looked_at
+
+
+async def test_what_is_kept_leaves_room_for_the_prompt_that_comes() -> None:
+    harness = await grown(30, keep=None)  # 6,000 tokens
+    model = ScriptedModel(answers, context_window=8_000)
+    await harness.set_model(model)
+    harness.compaction.reserve = 0
+
+    assert (await harness.prompt("p" * 20_000)).ok  # 5,000 tokens
+
+    asked = [r for r in model.requests if not r.system_prompt.startswith("You write summaries")]
+    assert [sum(map(PI.weigh, r.messages)) <= 8_000 for r in asked] == [True]
+
+
+async def test_a_proposal_that_is_revised_was_paid_for_once() -> None:
+    harness = await grown()
+    proposal = await harness.propose()
+    await harness.revise(proposal.edit("Goal", "another"))
+    await harness.revise(proposal.edit("Goal", "yet another"))
+
+    usage = [r for r in harness.session.records() if isinstance(r, UsageRecord)]
+
+    assert len(usage) == 1
+    assert statistics(harness.session).by_cause["compactions"].usage.total == proposal.usage.total
+    assert str(harness.pending()).endswith("yet another\n\n## Next Steps\n- go on")
+
+
+# --- weighing -----------------------------------------------------------------------------
+
+
+def unmeasured(request: Request) -> Any:
+    """A server that reports no usage."""
+    return reply(answers(request), usage=Usage())
+
+
+async def test_the_weight_of_tools_follows_those_that_are_active(make_tool: Make) -> None:
+    harness = AgentHarness(
+        ScriptedModel(unmeasured), tools=[make_tool("look"), make_tool("listen")]
+    )
+    await harness.prompt("x")
+    both = harness.size.tokens
+
+    await harness.set_active_tools(["look"])
+    assert harness.size.tokens < both
+    await harness.set_active_tools(["look", "listen"])
+    assert harness.size.tokens == both
+
+
+async def test_on_another_branch_messages_are_weighed_as_in_a_harness_that_begins_there() -> None:
+    def reports(request: Request) -> Any:
+        size = sum(map(PI.weigh, request.messages)) * (1 if "cheap" in str(request) else 3)
+        return reply(TURN, usage=Usage(input=size, output=100, total_tokens=size + 100))
+
+    session = Session.create(None, cwd="/w")
+    model = ScriptedModel(reports)
+    harness = AgentHarness(model, session=session)
+    for number in range(4):
+        await harness.prompt(f"cheap {number} {TURN}")
+    first = harness.leaf
+    await harness.move(None)
+    for number in range(4):
+        await harness.prompt(f"dear {number} {TURN}")
+    await harness.move(first)
+
+    anew = AgentHarness(model, session=session)
+
+    said = [item.message for item in session.context().items]
+    weigh, expected = (h._compactor.weighing.estimator().weigh for h in (harness, anew))
+    assert [weigh(m) for m in said] == [expected(m) for m in said]

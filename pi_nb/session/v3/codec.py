@@ -57,7 +57,7 @@ class V3:
         elif not version:
             because = "the file has no header; session.export(...) writes one that has"
         elif version > CURRENT:
-            because = f"the file is of version {version}, and pi's form is written here as {CURRENT}"
+            because = f"the file is of version {version}; pi's form is written here as {CURRENT}"
         return Ok(
             Loaded(
                 index,
