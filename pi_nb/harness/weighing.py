@@ -5,13 +5,16 @@ Weighing anew would cost the length of the branch at every turn; each message is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from pi_nb.calibration import Calibration
 from pi_nb.compaction.branch import Branch
 from pi_nb.estimators import estimator, family_of
 from pi_nb.js import dumps
 from pi_nb.models.types import Model
 from pi_nb.session.context import ContextItem
-from pi_nb.tokens import Estimate, Estimator
+from pi_nb.tokens import Estimate, Estimator, measured, reported_by
 
 from .compaction_settings import CompactionSettings
 from .host import State
@@ -28,6 +31,7 @@ class Weighing:
         self._count = 0
         self._last: ContextItem | None = None
         self._fixed: tuple[object, int] | None = None
+        self._sum = _Sum()
 
     def estimator(self) -> Estimator:
         """What the settings name; else calibrated where usage was reported, else the pieces of
@@ -77,16 +81,48 @@ class Weighing:
         believed: the cost of what came since."""
         state = self._state
         estimator = self.estimator()
-        measured = Branch.of(state.session, state.lane, estimator).size
-        if measured.reported:
-            return measured  # the prompt and the tools need not be weighed
-        return Estimate(measured.tokens + self.fixed(estimator), measured.source)
+        context = state.session.context(state.lane)
+        found = self._sum.grown(context.items, context.believed_from, estimator)
+        if found.reported:
+            return measured(found.reported, found.tokens)
+        return Estimate(found.tokens + self.fixed(estimator), estimator.source)
 
     def branch(self) -> Branch:
         """The lane's branch as it is now, weighed by the estimator in force."""
         state, estimator = self._state, self.estimator()
         fixed = self.fixed(estimator)
         return Branch.of(state.session, state.lane, estimator, fixed)
+
+
+@dataclass(slots=True)
+class _Sum:
+    """The weight of a context since the newest usage that is believed, kept as it grows: a
+    server that reports none must not make every turn cost the length of the branch."""
+
+    tokens: int = 0
+    reported: int = 0
+    """By the newest answer whose usage is believed; 0: none is, and all items are in `tokens`."""
+    _count: int = 0
+    _last: ContextItem | None = None
+    _by: tuple[int, Estimator] | None = None
+
+    def grown(self, items: Sequence[ContextItem], believed_from: int, estimator: Estimator) -> _Sum:
+        """The sum with the items that are new; begun again where the branch is another one, or
+        where another estimator weighs what was not reported."""
+        known, by = self._count, (believed_from, estimator)
+        if by != self._by or known > len(items) or (known and items[known - 1] is not self._last):
+            self.tokens = self.reported = 0
+            newest = range(len(items) - 1, believed_from - 1, -1)
+            known = next((place for place in newest if reported_by(items[place].message)), 0)
+        for place in range(known, len(items)):
+            said = items[place].message
+            if place >= believed_from and (reported := reported_by(said)):
+                self.tokens, self.reported = 0, reported
+            else:
+                self.tokens += estimator.weigh(said)
+        self._count, self._by = len(items), by
+        self._last = items[-1] if items else None
+        return self
 
 
 def _base(model: Model) -> str:

@@ -30,7 +30,7 @@ from pi_nb.session.codec import Format
 from pi_nb.session.records import ProposalRecord, UsageRecord
 from pi_nb.session.session import Session
 from pi_nb.session.statistics import statistics
-from pi_nb.tokens import PI
+from pi_nb.tokens import PI, Estimator
 
 pytestmark = pytest.mark.anyio
 
@@ -612,3 +612,69 @@ async def test_on_another_branch_messages_are_weighed_as_in_a_harness_that_begin
     said = [item.message for item in session.context().items]
     weigh, expected = (h._compactor.weighing.estimator().weigh for h in (harness, anew))
     assert [weigh(m) for m in said] == [expected(m) for m in said]
+
+
+@pytest.mark.parametrize("reports", [True, False])
+async def test_a_message_is_weighed_a_few_times_however_many_turns_follow(reports: bool) -> None:
+    weighed: list[Any] = []
+
+    def weigh(message: Any) -> int:
+        weighed.append(message)
+        return PI.weigh(message)
+
+    counting = Estimator("counting", weigh, PI.weigh_text)
+    model = ScriptedModel(answers if reports else unmeasured)
+    harness = AgentHarness(model, compaction=CompactionSettings(estimator=counting))
+    for number in range(40):
+        await harness.prompt(f"{number}")
+
+    # Each prompt before it is on disk, and each message once it is: not the branch, 40 times.
+    assert 40 <= len(weighed) <= 40 * 4
+    assert harness.size.tokens == Branch.of(harness.session, "main", counting).size.tokens
+
+
+@pytest.mark.parametrize("reports", [True, False])
+async def test_the_size_that_is_kept_is_the_size_of_the_branch_wherever_it_goes(
+    reports: bool,
+) -> None:
+    model = ScriptedModel(answers if reports else unmeasured)
+    harness = AgentHarness(model, compaction=CompactionSettings(keep=200, estimator="pi"))
+
+    def check() -> None:
+        branch = Branch.of(harness.session, harness.lane, PI)
+        assert (harness.size.tokens, harness.size.source) == (
+            branch.size.tokens,
+            branch.size.source,
+        )
+
+    for number in range(6):
+        await harness.prompt(f"{number}" + TURN[1:])
+        check()
+    middle = context(harness)[5][0]
+    for step in (
+        harness.compact,
+        lambda: harness.prompt("a"),
+        harness.undo,
+        lambda: harness.omit(middle),
+        lambda: harness.prompt("b"),
+        harness.undo,
+        lambda: harness.navigate(middle),
+        lambda: harness.prompt("c"),
+        lambda: harness.move(None),
+    ):
+        await step()
+        check()
+
+
+async def test_a_branch_summary_that_fails_is_paid_for_on_record_and_nothing_moves() -> None:
+    harness = await grown()
+    await harness.set_model(ScriptedModel([reply("## Goal\nhalf", stop_reason="length")] * 3))
+    first, leaf = context(harness)[1][0], harness.leaf
+
+    with pytest.raises(PiError) as failed:
+        await harness.navigate(first, summarize=True)
+
+    assert failed.value.code == "branch_summary"
+    assert harness.leaf == leaf
+    usage = [r.cause for r in harness.session.records() if isinstance(r, UsageRecord)]
+    assert usage == ["branch_summary"]
