@@ -22,7 +22,7 @@ from pi_nb.harness.compactor import Wish
 from pi_nb.harness.events import AutoCompaction
 from pi_nb.harness.harness import AgentHarness
 from pi_nb.harness.undoing import last_change
-from pi_nb.messages import CompactionSummaryMessage, ToolResultMessage, Usage
+from pi_nb.messages import CompactionSummaryMessage, ToolResultMessage, Usage, text_of
 from pi_nb.models.scripted import ScriptedModel, call, reply
 from pi_nb.models.types import Request
 from pi_nb.result import PiError
@@ -678,3 +678,15 @@ async def test_a_branch_summary_that_fails_is_paid_for_on_record_and_nothing_mov
     assert harness.leaf == leaf
     usage = [r.cause for r in harness.session.records() if isinstance(r, UsageRecord)]
     assert usage == ["branch_summary"]
+
+
+async def test_of_a_branch_that_is_left_the_newest_that_fits_the_window_is_summarised() -> None:
+    harness = await grown(30, auto="off")  # 6,000 tokens
+    model = ScriptedModel(answers, context_window=4_000)
+    await harness.set_model(model)
+
+    await harness.navigate(context(harness)[1][0], summarize=True)
+
+    asked = "".join(text_of(m.content) for r in model.requests for m in r.messages)
+    assert "29xxx" in asked
+    assert "10xxx" not in asked
