@@ -13,7 +13,7 @@ import pytest
 
 from pi_nb.compaction.branch import Branch
 from pi_nb.compaction.budget import Budget
-from pi_nb.compaction.pins import pin_label
+from pi_nb.compaction.pins import is_pin, pin_label, pinned
 from pi_nb.compaction.plan import Operation, Plan, Replace, as_operation
 from pi_nb.compaction.prepare import prepare
 from pi_nb.compaction.summary import Material
@@ -377,6 +377,49 @@ async def test_a_proposal_that_is_refused_leaves_the_file_to_the_byte(tmp_path: 
         await harness.apply(proposal)
     assert (tmp_path / "s.jsonl").read_bytes() == after
     session.close()
+
+
+async def test_a_pin_of_another_branch_is_none_here_and_a_pineapple_is_no_pin() -> None:
+    harness = await grown()
+    ids = [entry_id for entry_id, _ in context(harness)]
+    await pin(harness, ids[-1])
+    await harness.session.set_label(ids[0], "pineapple")
+    assert pinned(harness.session) == {ids[-1]}
+
+    await harness.navigate(ids[7])
+    assert not pinned(harness.session)
+    assert not is_pin("pineapple")
+
+
+async def test_a_proposal_is_stale_after_an_edit_by_hand() -> None:
+    harness = await grown()
+    proposal = await harness.propose()
+    await harness.replace(context(harness)[-1][0], "another answer")
+
+    with pytest.raises(PiError, match="stale"):
+        await harness.apply(proposal)
+
+
+async def test_where_only_the_beginning_of_a_turn_goes_the_former_summary_stays(
+    make_tool: Make,
+) -> None:
+    harness = await looked(make_tool, 3)
+    asked = [entry_id for entry_id, said in context(harness) if said["role"] == "user"]
+    goal = "## Goal\nThe former goal."
+    await harness.compact(wish=Wish(cut=asked[-1], summariser=lambda _: goal))
+    await harness.prompt("go on")
+    items = harness.session.context().items
+    answer = next(i for i, item in enumerate(items) if i > 1 and item.message.role == "assistant")
+
+    wish = Wish(cut=items[answer].entry_id, summariser=lambda _: "How the turn began.")
+    plan = harness.plan(wish)
+    assert isinstance(plan, Plan)
+    assert plan.preparation
+    assert not plan.preparation.history
+    done = await harness.compact(wish=wish)
+
+    assert done.summary.startswith(goal)
+    assert "How the turn began." in done.summary
 
 
 # --- code of the user's -------------------------------------------------------------------
