@@ -115,10 +115,15 @@ def one_line(text: str, limit: int = 80) -> str:
 
 
 def safe_line(text: str, limit: int = 80) -> str:
-    """The beginning of somebody else's text on one line, with nothing a terminal would obey.
+    """The beginning of somebody else's text on one line, with nothing a terminal would obey,
+    and nothing that makes it read in another order.
 
     It looks at no more than a few times `limit` characters, however long the text is.
     """
+    return straight(_plain_line(text, limit))
+
+
+def _plain_line(text: str, limit: int) -> str:
     return one_line(plain(text[: 4 * limit]), limit)
 
 
@@ -145,7 +150,7 @@ def quoted(text: str, limit: int = 40) -> str:
 
     What is not to be seen, such as marks that turn the direction of a line, is escaped.
     """
-    whole = repr(safe_line(text, limit))
+    whole = repr(_plain_line(text, limit))  # which spells what turns a line around
     mark, inside = whole[0], whole[1:-1]
     return f"{mark}{inside if len(inside) <= limit else inside[: limit - 1] + '…'}{mark}"
 

@@ -15,7 +15,7 @@ from pi_nb.html import details, element, table
 from pi_nb.messages import CompactionSummaryMessage, Usage
 from pi_nb.result import PiError
 from pi_nb.session.context import ContextItem
-from pi_nb.text import count, safe_line, visible
+from pi_nb.text import count, safe_line, straight, visible
 
 from .assemble import assembled, parted, pinned_words, without_extras
 from .plan import Plan
@@ -170,7 +170,9 @@ class Proposal:
         head = element("p", element("strong", "Proposal of a compaction"), ", not applied yet")
         parts = [str(head), str(table(("", ""), self._facts()))]
         if self.text:
-            parts.append(str(details("the text as it would be stored", element("pre", self.text))))
+            parts.append(
+                str(details("the text as it would be stored", element("pre", straight(self.text))))
+            )
         return "".join(parts)
 
 

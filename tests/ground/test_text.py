@@ -231,3 +231,7 @@ def test_a_mark_that_turns_the_line_around_is_shown_as_what_it_is() -> None:
 def test_somebody_elses_line_stays_one_line_and_loses_nothing() -> None:
     assert visible("a\nb\r\x1b[2J\u202e\ud800\u2028") == "a\\nb\\r\\x1b[2J\\u202e\\ud800\\u2028"
     assert visible("tab\t, 中文 and \u202f stay") == "tab\t, 中文 and \u202f stay"
+
+
+def test_a_line_of_somebody_else_reads_in_the_order_it_is_stored() -> None:
+    assert safe_line("rm \u202etxt.exe\u202c now") == "rm \\u202etxt.exe\\u202c now"
