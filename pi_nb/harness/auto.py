@@ -38,6 +38,7 @@ ROOM = 1_000
 """Tokens left for a summary where the kept messages would else fill the window again."""
 HELPS = 0.9
 """A compaction that leaves more than this of what was there has not helped."""
+_FAILED = "compaction failed:"
 EMPTY_AT = 0.99
 """A cut-off answer without a token to a prompt of this share of the window: the server cut
 the prompt in silence (C-41)."""
@@ -94,7 +95,7 @@ class AutoCompactor:
         fill = self._fill(turn)
         on = self._compactor.settings.auto != "off" and not self._declined
         if on and fill.tokens > fill.window and not self._state.signal.aborted:
-            raise PiError("compaction", self._stuck(fill))
+            raise PiError("compaction", self._why_stuck(fill))
 
     async def after_run(self, reason: str) -> None:
         """Make room after a run that ended well, so that the next prompt need not wait."""
@@ -308,6 +309,13 @@ class AutoCompactor:
         """Tokens of the system prompt and the tools: what no compaction makes smaller."""
         weighing = self._compactor.weighing
         return weighing.fixed(weighing.estimator())
+
+    def _why_stuck(self, fill: _Fill) -> str:
+        """Why a request cannot be made: what failed, where something did."""
+        if not self._given_up.startswith(_FAILED):
+            return self._stuck(fill)
+        size = f"≈{fill.tokens:,} tokens do not fit a window of {fill.window:,}"
+        return f"{size}, and the {self._given_up.rstrip('.')}. `%compact` says more."
 
     def _stuck(self, fill: _Fill) -> str:
         fixed = f"the system prompt and the tools take ≈{self._fixed():,} of them"

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from pi_nb.compaction.budget import Budget
 from pi_nb.compaction.plan import Plan
-from pi_nb.compaction.policy import Policy
+from pi_nb.compaction.policy import Policy, as_policy
 from pi_nb.compaction.prompts import Prompts
 from pi_nb.compaction.summary import Summariser
 from pi_nb.models.types import ChatModel
@@ -15,6 +16,8 @@ from pi_nb.result import PiError
 from pi_nb.tokens import Estimator
 
 Auto = Literal["on", "off", "ask"]
+_ANY = 1 << 40
+"""A window that no reserve fills: how large it really is depends on the model."""
 AUTO: tuple[Auto, ...] = get_args(Auto)
 
 
@@ -23,7 +26,7 @@ class CompactionSettings:
     """None: what follows from the model and the session.
 
     Raises:
-        PiError: `invalid_argument`, `auto` is none of its words; also when it is set.
+        PiError: `invalid_argument`, a value that cannot be; also when a field is set.
     """
 
     auto: Auto = "on"
@@ -51,4 +54,11 @@ class CompactionSettings:
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "auto" and value not in AUTO:
             raise PiError("invalid_argument", f"auto is {', '.join(AUTO)}, not {value!r}")
+        if name in ("keep", "reserve") and value is not None:
+            Budget(window=_ANY, **{name: value})
+        if name == "policy":
+            as_policy(value)
+        if name == "prompts" and not isinstance(value, Prompts):
+            text = "prompts is a pi_nb.Prompts; its fields are texts: prompts.history += ..."
+            raise PiError("invalid_argument", text)
         object.__setattr__(self, name, value)

@@ -46,7 +46,7 @@ class ShownPlan(Plan):
             )
             for cut in near
         ]
-        proposes = "`%compact --propose` has the summary written, `%compact` also applies it."
+        proposes = "`--propose` instead of `--plan` has it written; without either it is applied."
         if not rows:
             return Rows(("", ""), [], "`%compact` with the same options applies it.")
         more = len(self.places) - len(near)

@@ -11,6 +11,7 @@ import pytest
 from harness.long_run import WINDOW, long_run, sent_tokens
 
 from pi_nb.compaction.plan import Plan
+from pi_nb.compaction.summary import Material
 from pi_nb.harness.compaction_settings import CompactionSettings
 from pi_nb.harness.events import AutoCompaction, SessionCompact, SummaryUpdate
 from pi_nb.harness.harness import AgentHarness
@@ -218,3 +219,43 @@ async def test_an_abort_while_a_context_is_compacted_ends_the_run_and_writes_no_
 
     assert not [e for e in told if isinstance(e, SessionCompact)]
     assert harness.phase == "idle"
+
+
+async def test_a_request_that_does_not_fit_says_what_failed_where_room_could_not_be_made() -> None:
+    def breaks(material: Material) -> str:
+        raise ValueError("the summariser is out of ink")
+
+    harness, told = harness_of(ScriptedModel(answers, context_window=2_000), summariser=breaks)
+
+    async def many() -> None:
+        for number in range(8):
+            await harness.prompt(f"{number}")
+
+    with pytest.raises(PiError, match="the summariser is out of ink") as stopped:
+        await many()
+
+    assert "do not fit a window of 2,000" in str(stopped.value)
+    assert "system prompt and the tools" not in str(stopped.value)
+    assert ("threshold", "failed") in decisions(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("keep", -1, "keep is a number of tokens"),
+        ("reserve", True, "reserve is a number of tokens"),
+        ("policy", "cleverest", "There is no policy"),
+        ("prompts", "mine", "prompts is a pi_nb.Prompts"),
+        ("auto", "maybe", "auto is on, off, ask"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_when_it_is_set(
+    name: str, value: Any, said: str
+) -> None:
+    settings = CompactionSettings()
+    before = getattr(settings, name)
+
+    with pytest.raises(PiError, match=said):
+        setattr(settings, name, value)
+
+    assert getattr(settings, name) == before
