@@ -176,22 +176,23 @@ class Picture:
         parts: list[Html] = []
         for shot in self.shots:
             if shot is None:
-                parts.append(element("dt", element("em", self._missing())))
+                parts.append(element("p", element("em", self._missing())))
                 continue
             parts.append(_html_title(shot))
-            parts.append(element("dd", *self._html_blocks(shot)))
+            parts.append(element("p", *self._html_blocks(shot)))
             sent = [f"→ {shot.projection}"]
-            parts.append(element("dd", *sent, element("br"), element("em", _tokens(shot))))
+            parts.append(element("p", *sent, element("br"), element("em", _tokens(shot))))
             if rows and shot.moment.shown:
                 listed = element("ul", *_row_items(shot))
                 what = count(shot.moment.shown, "entry", "entries")
                 alone = len(self.states) == 1
-                parts.append(element("dd", listed if alone else details(what, listed)))
+                parts.append(listed if alone else details(what, listed))
         said: list[object] = []
         for state, text in _MEANINGS.items():
             if state in self._seen():
                 said += [_marked(state, "m"), f" {text}; "]
-        return Html(element("dl", *parts) + element("p", *said, self._source()))
+        # Paragraphs, no list of terms: Jupyter floats those beside each other.
+        return Html("".join(parts) + element("p", *said, self._source()))
 
     def _html_blocks(self, shot: Shot) -> Iterator[object]:
         place = -1
@@ -251,7 +252,7 @@ def _title(shot: Shot) -> str:
 def _html_title(shot: Shot) -> Html:
     here = " (now)" if shot.now and not shot.title.startswith("now") else ""
     letter = [element("strong", shot.letter), " "] if shot.letter else []
-    return element("dt", *letter, shot.title, here)
+    return element("p", *letter, shot.title, here)
 
 
 def _tokens(shot: Shot) -> str:

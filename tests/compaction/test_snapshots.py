@@ -38,7 +38,7 @@ from pi_nb.session.session import Session
 from pi_nb.tokens import PI, estimate_all
 
 # The elements and attributes that GitHub lets through: see tests/session/test_outline.py.
-ELEMENTS = {"dl", "dt", "dd", "ul", "li", "p", "strong", "em", "del", "br", "details", "summary"}
+ELEMENTS = {"ul", "li", "p", "strong", "em", "del", "br", "details", "summary"}
 HOSTILE = "<script>alert(1)</script><b style=y onclick=z>\x1b[2J\x1b]0;t\x07 & \u202e"
 
 
