@@ -33,7 +33,7 @@ RIVER = (
         "calibration",
         "html",
     ),
-    *("loop_thread", "background"),
+    *("own_thread", "loop_thread", "background"),
     # the folders
     *("models", "loop", "env", "tools", "session", "compaction", "resources", "harness"),
     *("lab", "views", "notebook"),

@@ -38,7 +38,6 @@ ROOM = 1_000
 """Tokens left for a summary where the kept messages would else fill the window again."""
 HELPS = 0.9
 """A compaction that leaves more than this of what was there has not helped."""
-_FAILED = "compaction failed:"
 EMPTY_AT = 0.99
 """A cut-off answer without a token to a prompt of this share of the window: the server cut
 the prompt in silence (C-41)."""
@@ -69,13 +68,15 @@ class AutoCompactor:
         self._state = state
         self._compactor = compactor
         self._given_up = ""
+        """Why it is not tried again before the next prompt, in words; empty: it may be."""
+        self._because: Literal["", "declined", "failed"] = ""
         self._reading = (1, 1)
         self.made: list[CompactResult] = []
         """What was compacted since the prompt."""
 
     def begin(self) -> None:
         """A new prompt: what did not help before may help now."""
-        self._given_up, self.made = "", []
+        self._given_up, self._because, self.made = "", "", []
 
     # --- threshold ----------------------------------------------------------------------
 
@@ -93,7 +94,7 @@ class AutoCompactor:
             return
         await self._make_room(fill, "threshold")
         fill = self._fill(turn)
-        on = self._compactor.settings.auto != "off" and not self._declined
+        on = self._compactor.settings.auto != "off" and self._because != "declined"
         if on and fill.tokens > fill.window and not self._state.signal.aborted:
             raise PiError("compaction", self._why_stuck(fill))
 
@@ -151,10 +152,6 @@ class AutoCompactor:
 
     # --- both ---------------------------------------------------------------------------
 
-    @property
-    def _declined(self) -> bool:
-        return self._given_up.startswith("declined")
-
     def _fill(self, turn: Turn | None) -> _Fill:
         state, weighing = self._state, self._compactor.weighing
         if turn is not None:
@@ -203,15 +200,19 @@ class AutoCompactor:
         state, compactor = self._state, self._compactor
         over = f"≈{fill.tokens:,} tokens are more than {fill.limit:,}"
         why = over if trigger == "threshold" else "the provider found the request too long"
-        wish = Wish(keep=self._keep(fill, trigger), trigger=trigger)
-        wish = replace(wish, on_text=self._update, on_piece=self._piece)
+        wish = Wish(
+            keep=self._keep(fill, trigger),
+            trigger=trigger,
+            on_text=self._update,
+            on_piece=self._piece,
+        )
         try:
             plan = compactor.plan(wish)
         except PiError as error:  # a policy of somebody's own must not cost the answer
             await self._failed(tell, error)
             return False
         if isinstance(plan, Plan) and (no := await self._refused(plan)):
-            self._given_up = f"declined: {no}"
+            self._given_up, self._because = f"declined: {no}", "declined"
             await tell("declined", no)
             return False
         await tell("begins", why)
@@ -228,15 +229,16 @@ class AutoCompactor:
                 await self._failed(tell, error)
                 return False
         shorter = await self._shortened(trigger)
-        after = self._fill(None).tokens
+        now = self._fill(None)
+        after = now.tokens
         if done is None and not shorter:
             words = str(plan) if isinstance(plan, NothingToCompact) else "it would not get smaller"
-            self._given_up = self._stuck(self._fill(None))
+            self._given_up = self._stuck(now)
             await tell("nothing", f"{words} {self._given_up}")
             return False
         if after > fill.limit or (trigger == "overflow" and after > fill.tokens * HELPS):
             # Once more would be paid for again, with the same outcome.
-            self._given_up = self._stuck(self._fill(None))
+            self._given_up = self._stuck(now)
             await tell("stopped", self._given_up, after)
         else:
             await tell("done", f"≈{fill.tokens:,} → ≈{after:,} tokens", after)
@@ -244,6 +246,7 @@ class AutoCompactor:
 
     async def _failed(self, tell: _Tell, error: PiError) -> None:
         self._given_up = f"compaction failed: {safe_line(str(error), 160)}"
+        self._because = "failed"
         await tell("failed", str(error))
 
     async def _applied(self, plan: Plan, wish: Wish) -> CompactResult | None:
@@ -312,7 +315,7 @@ class AutoCompactor:
 
     def _why_stuck(self, fill: _Fill) -> str:
         """Why a request cannot be made: what failed, where something did."""
-        if not self._given_up.startswith(_FAILED):
+        if self._because != "failed":
             return self._stuck(fill)
         size = f"≈{fill.tokens:,} tokens do not fit a window of {fill.window:,}"
         return f"{size}, and the {self._given_up.rstrip('.')}. `%compact` says more."

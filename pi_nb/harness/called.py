@@ -6,13 +6,11 @@ stop them all, and an interrupt with them.
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import inspect
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
+
+from pi_nb.own_thread import in_own_thread
 
 from .host import logged
 
@@ -29,41 +27,27 @@ async def called(function: Callable[[T], Any], given: T) -> Any:
         Exception: what the function raises; `RuntimeError` for a `sys.exit`.
     """
     waits = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
-    said = function(given) if waits else await _in_thread(function, given)
+    if waits:
+        said = function(given)
+    else:
+        name = f"pi_nb {getattr(function, '__name__', 'function')}"
+        said = await in_own_thread(lambda: _tamed(function, given), name)
     return await said if inspect.isawaitable(said) else said
 
 
-async def _in_thread(function: Callable[[T], Any], given: T) -> Any:
-    """Not in the loop's executor: its threads are few, and Python waits for them at exit."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-
-    def settle(value: Any, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(value)
-        else:
-            done.set_exception(error)
-
-    def work() -> None:
-        value: Any = None
-        failure: BaseException | None = None
-        try:
-            value = function(given)
-        except Exception as error:
-            failure = error
-            if isinstance(error, StopIteration):  # a future refuses to carry it
-                failure = RuntimeError(f"it raised StopIteration({error.value!r})")
-        except BaseException as error:
-            failure = RuntimeError(f"it raised {type(error).__name__}")
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, value, failure)
-
-    run = contextvars.copy_context().run
-    name = f"pi_nb {getattr(function, '__name__', 'function')}"
-    threading.Thread(target=run, args=(work,), name=name, daemon=True).start()
-    return await done
+def _tamed(function: Callable[[T], Any], given: T) -> Any:
+    """Raises:
+    Exception: what the function raises; what else leaves it, and what a future refuses to
+        carry, as `RuntimeError`.
+    """
+    try:
+        return function(given)
+    except StopIteration as error:
+        raise RuntimeError(f"it raised StopIteration({error.value!r})") from None
+    except Exception:
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"it raised {type(error).__name__}") from None
 
 
 def watched(function: Callable[P, Any]) -> Callable[P, None]:

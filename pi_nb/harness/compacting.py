@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pi_nb.compaction.branch import Branch
@@ -156,7 +157,7 @@ class Compacting(Settings):
         """
         asked = wish or Wish()
         if instructions is not None:
-            asked = Wish(**{**_fields(asked), "instructions": instructions})
+            asked = replace(asked, instructions=instructions)
         return await self._operation("compaction", self._compact(asked))
 
     async def undo(self) -> UndoResult:
@@ -299,10 +300,6 @@ class Compacting(Settings):
         else:
             content = message.to_wire().get("content", "")
         return await self.session.append_context_edit(entry_id, content, lane=self.lane)
-
-
-def _fields(wish: Wish) -> dict[str, Any]:
-    return {name: getattr(wish, name) for name in wish.__slots__}
 
 
 def _intent(wish: Wish) -> dict[str, Any]:

@@ -12,14 +12,11 @@ into pydantic models, enums, literals and defaults before it runs.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import re
 import sys
-import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, TypeVar, get_args, get_type_hints, overload
 
@@ -30,6 +27,7 @@ from pydantic_core import to_jsonable_python
 from pi_nb.js import dumps
 from pi_nb.messages import ImageContent, TextContent
 from pi_nb.models.types import ToolSpec
+from pi_nb.own_thread import in_own_thread
 from pi_nb.result import PiError
 from pi_nb.text import one_line
 from pi_nb.wire import Wire
@@ -248,40 +246,17 @@ def _exited(error: SystemExit) -> RuntimeError:
 
 
 async def _in_thread(call: Callable[[], Any], context: ToolContext) -> ToolResult:
-    """Run it in a daemon thread, and leave it behind if it does not end after an abort.
+    """Run it in a daemon thread, and leave it behind if it does not end after an abort."""
 
-    Not in the loop's executor: its threads are few, and Python waits for them at exit.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-
-    def settle(value: Any, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(value)
-        else:
-            done.set_exception(error)
-
-    def work() -> None:
-        value: Any = None
-        failure: BaseException | None = None
+    def work() -> Any:
         try:
-            value = call()
+            return call()
         except SystemExit as error:
-            failure = _exited(error)
+            raise _exited(error) from None
         except StopIteration as error:
-            # A future refuses to carry it.
-            failure = RuntimeError(f"the tool raised StopIteration({error.value!r})")
-        except BaseException as error:
-            failure = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, value, failure)
+            raise RuntimeError(f"the tool raised StopIteration({error.value!r})") from None
 
-    run = contextvars.copy_context().run
-    threading.Thread(
-        target=run, args=(work,), name=f"pi_nb tool {context.tool_name}", daemon=True
-    ).start()
+    done = in_own_thread(work, f"pi_nb tool {context.tool_name}")
     stop = asyncio.ensure_future(context.signal.wait())
     try:
         await asyncio.wait((done, stop), return_when=asyncio.FIRST_COMPLETED)

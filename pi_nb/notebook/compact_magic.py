@@ -62,8 +62,7 @@ class CompactMagics(LookingMagics):
             if (asked := self._found()) is None:
                 raise UsageError(self._none_yet)
             value = _DO[options.action](asked, options)
-        if options.out and self.shell is not None:
-            self.shell.user_ns[options.out] = value
+        self._bind(options.out, value)
         return None if options.quiet else value
 
 

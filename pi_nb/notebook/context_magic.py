@@ -23,7 +23,7 @@ from pi_nb.text import safe_line
 
 from .context_view import context_of_file
 from .looking import LookingMagics
-from .parsing import HelpShown, Parser, as_usage_errors, tokens
+from .parsing import Parser, as_usage_errors, tokens
 
 CONTEXT = "context"
 OPTIONS = ("--estimator", "--largest", "--window", "--dict", "--frame", "-o", "-h")
@@ -66,13 +66,8 @@ class ContextMagics(LookingMagics):
     def context(self, line: str) -> Any:
         """Show what the next request holds. `%context -h` says how."""
         parser = _parser()
-        try:
-            options = parser.read(line)
-        except HelpShown as shown:
-            print(shown)
+        if (options := self._read(parser, line)) is None:
             return None
-        if options.out is not None and not options.out.isidentifier():
-            parser.error(f"-o wants a Python name, not {options.out!r}")
         if options.window is not None and options.file is None:
             parser.error("--window is for a FILE; an agent's window is its model's")
         with as_usage_errors():
@@ -82,8 +77,7 @@ class ContextMagics(LookingMagics):
                 given = found.to_dict()
             elif options.frame:
                 given = found.to_frame()
-        if options.out and self.shell is not None:
-            self.shell.user_ns[options.out] = given
+        self._bind(options.out, given)
         return given
 
     def _of_agent(self, options: argparse.Namespace) -> Composition:

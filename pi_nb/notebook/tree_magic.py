@@ -27,7 +27,7 @@ from .agent import Agent
 from .choosing import open_line, session_file
 from .commands import finds, labelled, went, where_now
 from .looking import LookingMagics
-from .parsing import HelpShown, Parser, as_usage_errors
+from .parsing import Parser, as_usage_errors
 
 TREE = "tree"
 
@@ -70,13 +70,8 @@ class TreeMagics(LookingMagics):
     def tree(self, line: str) -> Outline | None:
         """Show the tree of a session. `%tree -h` says how."""
         parser = _parser()
-        try:
-            options = parser.read(line)
-        except HelpShown as shown:
-            print(shown)
+        if (options := self._read(parser, line)) is None:
             return None
-        if options.out is not None and not options.out.isidentifier():
-            parser.error(f"-o wants a Python name, not {options.out!r}")
         if options.label is not None and len(options.label) < 2:
             parser.error("--label wants an entry and a text, '' to take the label away")
         if options.summarize is not None and options.goto is None:
@@ -85,8 +80,7 @@ class TreeMagics(LookingMagics):
             self._only_read(options)
         with as_usage_errors():
             outline = self._of_file(options) if options.file else self._of_agent(options)
-        if options.out and self.shell is not None:
-            self.shell.user_ns[options.out] = outline
+        self._bind(options.out, outline)
         return outline
 
     def _of_agent(self, options: argparse.Namespace) -> Outline:
