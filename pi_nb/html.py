@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape as _escape
 from html import unescape as _unescape
 
@@ -72,11 +72,24 @@ def details(summary: object, *children: object) -> Html:
     return element("details", element("summary", summary), *children)
 
 
-def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> Html:
-    """A table with a head row, its cells at the left: notebooks set text at the right."""
+def table(
+    head: Sequence[object],
+    rows: Iterable[Sequence[object]],
+    texts: Collection[int] | None = None,
+) -> Html:
+    """A table with a head row, its cells at the left: notebooks set text at the right.
+
+    Args:
+        texts: The columns that are text, from 0, where the others are numbers, at the right;
+            said by attributes that stay where style is taken away. None: all are text.
+    """
 
     def row(name: str, cells: Sequence[object]) -> Html:
-        return element("tr", *(element(name, cell, style="text-align: left") for cell in cells))
+        if texts is None:
+            return element("tr", *(element(name, cell, style="text-align: left") for cell in cells))
+        sides = ("left" if place in texts else "right" for place in range(len(cells)))
+        aligned = zip(cells, sides, strict=True)
+        return element("tr", *(element(name, cell, align=side) for cell, side in aligned))
 
     return element(
         "table",

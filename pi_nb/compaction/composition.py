@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pi_nb.html import Html, element
+from pi_nb.html import Html, element, table
 from pi_nb.models.types import ToolSpec
 from pi_nb.tokens import Estimate
 
@@ -190,10 +190,10 @@ class Composition:
 
     def _repr_html_(self) -> Html:
         rows = [_cells(row)[:-1] for row in self._shown()]
-        tables = [_table(_HEAD, rows, texts=(0, 4))]
+        tables = [table(_HEAD, rows, texts=(0, 4))]
         if self.largest:
             named = [(_row(i), i.kind, f"{i.tokens:,}", i.text) for i in self.largest]
-            tables.append(_table(_LARGEST_HEAD, named, texts=(1, 3)))
+            tables.append(table(_LARGEST_HEAD, named, texts=(1, 3)))
         lines = [piece for line in self._lines() for piece in (line, element("br"))]
         title = element("p", element("strong", self._title()))
         return Html(title + tables[0] + element("p", *lines[:-1]) + "".join(tables[1:]))
@@ -244,17 +244,3 @@ def _aligned(rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[int]) -> Html:
-    def row(name: str, cells: Sequence[str]) -> Html:
-        return element(
-            "tr",
-            *(
-                element(name, cell, align="left" if place in texts else "right")
-                for place, cell in enumerate(cells)
-            ),
-        )
-
-    body = element("tbody", *(row("td", cells) for cells in rows))
-    return element("table", element("thead", row("th", head)), body)

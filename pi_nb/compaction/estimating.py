@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pi_nb.calibration import Calibration, calibrated
 from pi_nb.estimators import estimator, family_of
-from pi_nb.html import Html, element
+from pi_nb.html import Html, element, table
 from pi_nb.messages import AgentMessage, AssistantMessage
 from pi_nb.session.context import shown
 from pi_nb.session.entries import CompactionEntry, ContextEditEntry, MessageEntry
@@ -74,16 +74,8 @@ class ErrorTable:
     __repr__ = __str__
 
     def _repr_html_(self) -> Html:
-        def row(name: str, cells: Sequence[str]) -> Html:
-            first, rest = cells[:_TEXTS], cells[_TEXTS:]
-            left = (element(name, cell, align="left") for cell in first)
-            return element("tr", *left, *(element(name, cell, align="right") for cell in rest))
-
-        body = (row("td", _cells(found)) for found in self.rows)
-        return Html(
-            element("table", element("thead", row("th", _HEAD)), element("tbody", *body))
-            + element("p", _NOTE)
-        )
+        rows = table(_HEAD, map(_cells, self.rows), texts=range(_TEXTS))
+        return Html(rows + element("p", _NOTE))
 
 
 _HEAD = ("session", "estimator", "bias", "median", "mean error", "intervals", "left out")
