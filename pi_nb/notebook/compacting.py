@@ -109,7 +109,7 @@ class AgentCompacting(AgentSettings):
             policy=policy,
             keep=keep,
             reserve=reserve,
-            cut=self._cut(cut),
+            cut=cut,
             on_text=on_text,
             on_piece=on_piece,
         )
@@ -181,7 +181,7 @@ class AgentCompacting(AgentSettings):
             policy=policy,
             keep=keep,
             reserve=reserve,
-            cut=self._cut(cut),
+            cut=cut,
             on_text=on_text,
             on_piece=on_piece,
         )
@@ -189,32 +189,18 @@ class AgentCompacting(AgentSettings):
         return result
 
     def walk_compaction(
-        self,
-        instructions: str | None = None,
-        *,
-        summariser: Summariser | None = None,
-        model: ChatModel | str | None = None,
-        policy: Policy | str | None = None,
-        keep: int | None = None,
-        reserve: int | None = None,
-        cut: str | int | Entry | None = None,
+        self, instructions: str | None = None, **asked_with: Any
     ) -> CompactResult | None:
         """In a pass over a notebook (`at="root"`): what `compact` with the same arguments came
         to here before; the leaf is then after it, and nobody is asked.
 
+        Args:
+            asked_with: As `compact` takes them.
+
         Returns:
             None where no pass is under way, or this was not compacted here before.
         """
-        wish = self._wish(
-            instructions=instructions,
-            summariser=summariser,
-            model=model,
-            policy=policy,
-            keep=keep,
-            reserve=reserve,
-            cut=self._cut(cut),
-            on_text=None,
-        )
+        wish = self._wish(instructions=instructions, **asked_with)
         plan = self.harness.plan(wish)
         if not isinstance(plan, Plan):
             return None
@@ -349,8 +335,9 @@ class AgentCompacting(AgentSettings):
     def _wish(
         self,
         *,
-        model: ChatModel | str | None,
-        on_text: Callable[[str], None] | None,
+        model: ChatModel | str | None = None,
+        cut: str | int | Entry | None = None,
+        on_text: Callable[[str], None] | None = None,
         on_piece: Progress | None = None,
         **given: Any,
     ) -> Wish:
@@ -359,6 +346,7 @@ class AgentCompacting(AgentSettings):
             such model, or two who shall write.
         """
         self.check_open()
+        given["cut"] = self._cut(cut)
         told = {"on_text": on_text, "on_piece": on_piece}
         given |= {name: value for name, value in told.items() if value is not None}
         if model is not None and given.get("summariser") is not None:
