@@ -157,7 +157,7 @@ def requested(message: AssistantMessage) -> int:
     """Tokens of the request behind an answer, as reported; 0 where nobody said, or nonsense."""
     usage = message.usage
     parts = (usage.input, usage.cache_read, usage.cache_write)
-    return 0 if min(parts) < 0 else sum(parts)
+    return 0 if usage.estimated or min(parts) < 0 else sum(parts)
 
 
 def calibrated(

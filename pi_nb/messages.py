@@ -123,6 +123,8 @@ class Usage(Wire):
     reasoning: int | None = None
     total_tokens: int = 0
     cost: Cost = Cost()
+    estimated: bool | None = None
+    """True: no provider said it; it was missing, or could not be true."""
 
     @property
     def total(self) -> int:
@@ -131,7 +133,8 @@ class Usage(Wire):
         return self.total_tokens or parts
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum of two requests, for totals; the optional fields are left out."""
+        """The sum of two requests, for totals; estimated if one of them is. The other optional
+        fields are left out."""
         return Usage(
             input=self.input + other.input,
             output=self.output + other.output,
@@ -145,6 +148,7 @@ class Usage(Wire):
                 cache_write=self.cost.cache_write + other.cost.cache_write,
                 total=self.cost.total + other.cost.total,
             ),
+            **({"estimated": True} if self.estimated or other.estimated else {}),
         )
 
 

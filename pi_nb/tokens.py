@@ -200,10 +200,10 @@ def context_size(
 
 def reported_by(message: AgentMessage) -> int:
     """Tokens that a provider reported with a message, its answer included; 0 where it is no
-    answer, or one whose usage is not believed (rule 4)."""
+    answer, or one whose usage is not believed (rule 4) or was estimated."""
     if not isinstance(message, AssistantMessage) or message.stop_reason in ("error", "aborted"):
         return 0
-    return message.usage.total
+    return 0 if message.usage.estimated else message.usage.total
 
 
 def measured(reported: int, since: int) -> Estimate:

@@ -5,7 +5,8 @@
     scripted  a model from a list        registry  a URL -> a model
     replay    a stored branch again      cassette  a real run, recorded and played
 
-Adapters (`openai_completions`, `completions_events`, `call_deltas`) are pure on both sides
-of one HTTP exchange (`http`, `sse`, `errors`); `keys` is the only place that holds a key.
+An `adapter` is one question over HTTP in one wire format: pure on both sides of the exchange
+(`http`, `sse`, `errors`), a `body` before it and an `answer` that reads events after it.
+`usage` is what they cost, `advice` a failure in words; `keys` is the only place that holds a key.
 A cassette is a `reel` of `exchange`s in a file (`tape`), found by their `question`.
 """

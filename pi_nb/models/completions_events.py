@@ -7,17 +7,15 @@ all kinds, and errors in the middle of a stream that began well.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pi_nb.messages import StopReason, Usage
-from pi_nb.text import scrub
 
+from .answer import Answer, count_of, reason_of, text_in
 from .call_deltas import CallDeltas, new_call_id
 from .errors import ServerError, read_error
-from .http import HttpFailure
-from .types import End, Start, StreamEvent, TextDelta, ThinkingDelta, UsageUpdate
+from .types import Start, StreamEvent, TextDelta, ThinkingDelta, UsageUpdate
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "reasoning_text")
 """Where servers put reasoning; the first one that holds text counts. The key is kept as the
@@ -40,98 +38,37 @@ FINISH: Mapping[str, StopReason] = {
 """What servers call an ordinary end. Whether it is one for tools is decided by the calls
 that arrived, not by this word; any other word is an error that shows it."""
 
-NOTES_KEPT = 20
 
-
-class Events:
-    """Reads the chunks of one answer and says what they mean. Pure: no network, no clock.
-
-    Feed each event's data, then `close`. Only an explicit end of the answer (a finish
-    reason, or `[DONE]`) is success; everything else is an error that can be tried again.
-    """
+class Events(Answer):
+    """Reads the chunks of one answer: a stream's, or the one of a whole answer."""
 
     def __init__(self, new_id: Callable[[], str] = new_call_id) -> None:
-        self._blocks = 0
+        super().__init__()
         self._open: tuple[str, int] | None = None
         self._calls = CallDeltas(self._next_block, new_id)
-        self._started = self._answered = self._done = self._ended = False
+        self._started = self._answered = self._done = False
         self._finish = ""
         self._usage: dict[str, Any] = {}
-        self.notes: list[str] = []
-        """What was passed over because it is no JSON; the first few."""
 
     @property
     def over(self) -> bool:
-        """Nothing that may still come changes the answer."""
-        return self._done or self._ended
+        return self._done or super().over
 
     def feed(self, data: str) -> list[StreamEvent]:
-        """The events of one chunk; none after the end."""
-        if self.over:
-            return []
-        if data.strip() == "[DONE]":
+        if data.strip() == "[DONE]" and not self.over:
             self._done = True
             return []
-        try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError):
-            if len(self.notes) < NOTES_KEPT:
-                self.notes.append(f"Data that is no JSON was passed over: {scrub(data[:80])!r}")
-            return []
-        if not isinstance(chunk, dict):
-            return []
-        if chunk.get("error") or chunk.get("object") == "error" or chunk.get("type") == "error":
-            return self._fail(read_error(chunk))
-        return list(self._chunk(chunk))
+        return super().feed(data)
 
-    def close(self, failure: HttpFailure | None = None) -> list[StreamEvent]:
-        """The bytes are over: the `End`, unless an error gave it already.
-
-        Args:
-            failure: Why they are over, where the transport knows. An answer that had come
-                to its end is not made worse by it.
-        """
-        if self._ended:
-            return []
-        if failure is not None and failure.aborted:
-            return self._end(End(reason="aborted"))
-        if self._finish or (self._done and self._answered):
-            return self._finished()
-        if failure is not None:
-            return self._fail(failure.error)
-        words = "The stream ended early, before the answer was complete"
-        if self.notes:
-            words += f". {self.notes[0]}"
-        return self._fail(ServerError(words, ("cut_off",)))
-
-    def _finished(self) -> list[StreamEvent]:
-        word = self._finish or "stop"
-        reason = FINISH.get(word)
-        if reason is None:
-            words = f"The server ended the answer with the reason {word!r}"
-            return self._fail(ServerError(words, (word,)))
-        if reason == "stop" and self._calls:
-            reason = "toolUse"
-        return self._end(End(reason=reason))
-
-    def _fail(self, error: ServerError) -> list[StreamEvent]:
-        failure = error.failure
-        end = End(
-            reason="error",
-            error_message=error.message or "The server reported an error without words",
-            failure=failure.kind,
-            retry_after=failure.retry_after,
-        )
-        return self._end(end)
-
-    def _end(self, end: End) -> list[StreamEvent]:
-        self._ended = True
-        return [end]
+    def _ended(self) -> StopReason | ServerError | None:
+        if not (self._finish or (self._done and self._answered)):
+            return None
+        return reason_of(self._finish or "stop", FINISH, calls=bool(self._calls))
 
     def _chunk(self, chunk: dict[str, Any]) -> Iterator[StreamEvent]:
         if not self._started:
             self._started = True
-            yield Start(response_id=_str(chunk, "id"), response_model=_str(chunk, "model"))
+            yield Start(response_id=text_in(chunk, "id"), response_model=text_in(chunk, "model"))
         choices = chunk.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if isinstance(choice, dict):
@@ -142,18 +79,18 @@ class Events:
             if isinstance(delta, dict):
                 yield from self._delta(delta)
             yield from self._usage_of(choice.get("usage"))
-            self._finish = _str(choice, "finish_reason") or self._finish
+            self._finish = text_in(choice, "finish_reason") or self._finish
             if choice.get("error"):
                 yield from self._fail(read_error(choice))
                 return
         yield from self._usage_of(chunk.get("usage"))
 
     def _delta(self, delta: dict[str, Any]) -> Iterator[StreamEvent]:
-        key = next((key for key in REASONING_KEYS if _str(delta, key)), None)
+        key = next((key for key in REASONING_KEYS if text_in(delta, key)), None)
         if key is not None:
             index = self._block("thinking")
             yield ThinkingDelta(index=index, delta=delta[key], signature=key)
-        text = _content_text(delta.get("content")) or _str(delta, "refusal")
+        text = _content_text(delta.get("content")) or text_in(delta, "refusal")
         if text:
             yield TextDelta(index=self._block("text"), delta=text)
         calls = delta.get("tool_calls")
@@ -172,8 +109,7 @@ class Events:
 
     def _next_block(self) -> int:
         self._open = None
-        self._blocks += 1
-        return self._blocks - 1
+        return super()._next_block()
 
     def _usage_of(self, usage: Any) -> Iterator[UsageUpdate]:
         if not isinstance(usage, dict):
@@ -191,16 +127,16 @@ def read_usage(usage: Mapping[str, Any]) -> Usage | None:
     Here `prompt_tokens` include the cached ones, there they do not. More cached tokens than
     prompt tokens cannot be; then they are taken as all of the prompt.
     """
-    prompt, output = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    prompt, output = count_of(usage.get("prompt_tokens")), count_of(usage.get("completion_tokens"))
     if not prompt and not output:
         return None
     details, made = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     details = details if isinstance(details, dict) else {}
     made = made if isinstance(made, dict) else {}
-    hit = _count(details.get("cached_tokens")) or _count(usage.get("prompt_cache_hit_tokens"))
+    hit = count_of(details.get("cached_tokens")) or count_of(usage.get("prompt_cache_hit_tokens"))
     cached = min(hit, prompt)
-    written = min(_count(details.get("cache_write_tokens")), prompt - cached)
-    reasoning = _count(made.get("reasoning_tokens"))
+    written = min(count_of(details.get("cache_write_tokens")), prompt - cached)
+    reasoning = count_of(made.get("reasoning_tokens"))
     given = {"reasoning": reasoning} if reasoning else {}
     return Usage(
         input=prompt - cached - written,
@@ -212,19 +148,9 @@ def read_usage(usage: Mapping[str, Any]) -> Usage | None:
     )
 
 
-def _count(value: Any) -> int:
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 2**53
-    return int(value) if whole else 0
-
-
-def _str(data: Mapping[str, Any], key: str) -> str | None:
-    value = data.get(key)
-    return value if isinstance(value, str) and value else None
-
-
 def _content_text(content: Any) -> str:
     """Content is text, or with some servers a list of parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    return "".join(_str(part, "text") or "" for part in parts if isinstance(part, dict))
+    return "".join(text_in(part, "text") or "" for part in parts if isinstance(part, dict))

@@ -16,7 +16,6 @@ from pi_nb.ids import now_ms
 from pi_nb.messages import (
     AssistantBlock,
     AssistantMessage,
-    Cost,
     TextContent,
     ThinkingContent,
     ToolCall,
@@ -30,13 +29,13 @@ from .types import (
     CallStart,
     End,
     Model,
-    Price,
     Start,
     StreamEvent,
     TextDelta,
     ThinkingDelta,
     UsageUpdate,
 )
+from .usage import priced
 
 RAW_LIMIT = 20_000
 """Characters of unreadable arguments that a message keeps: enough to see what went wrong."""
@@ -71,6 +70,11 @@ class Fold:
         self.end: End | None = None
         """The last event, once it came."""
 
+    @property
+    def has_usage(self) -> bool:
+        """Whether a usage came that holds a number."""
+        return self._usage.total > 0
+
     def apply(self, event: StreamEvent) -> None:
         """Take the next event; costs nothing that grows with the message."""
         if self.end is not None:
@@ -90,10 +94,12 @@ class Fold:
             case CallStart():
                 block = self._block("toolCall", event.index)
                 block.id, block.name = event.id, event.name
+                block.signature = event.signature or block.signature
             case CallDelta():
                 block = self._block("toolCall", event.index)
                 block.pieces.append(event.delta)
                 block.name = event.name or block.name
+                block.signature = event.signature or block.signature
             case UsageUpdate():
                 self._usage = event.usage
             case End():
@@ -154,33 +160,16 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 def _call(block: _Block, text: str) -> ToolCall:
     arguments = parse_object(text)
+    signed = _given(thought_signature=block.signature)
     if arguments is not None:
-        return ToolCall(id=block.id, name=block.name, arguments=arguments)
+        return ToolCall(id=block.id, name=block.name, arguments=arguments, **signed)
     return ToolCall(
         id=block.id,
         name=block.name,
         arguments=read_partial(text),
         raw_arguments=clip(text, RAW_LIMIT),
+        **signed,
     )
-
-
-def priced(usage: Usage, price: Price | None) -> Usage:
-    """The usage with its total of tokens and its cost filled in where they are not given.
-
-    A cost that the provider reported stays. Without a price the cost stays zero, which
-    means unknown.
-    """
-    total = usage.input + usage.cache_read + usage.cache_write + usage.output
-    changes: dict[str, Any] = {} if usage.total_tokens else {"total_tokens": total}
-    if price is not None and not usage.cost.total:
-        dollars = {
-            "input": usage.input * price.input / 1e6,
-            "output": usage.output * price.output / 1e6,
-            "cache_read": usage.cache_read * price.cache_read / 1e6,
-            "cache_write": usage.cache_write * price.cache_write / 1e6,
-        }
-        changes["cost"] = Cost(**dollars, total=sum(dollars.values()))
-    return usage.having(**changes) if changes else usage
 
 
 def _diagnostics(end: End) -> list[dict[str, object]] | None:

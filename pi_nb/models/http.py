@@ -7,6 +7,7 @@ its own client, so it belongs to no event loop but the one that makes it.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import ipaddress
 import json
@@ -41,10 +42,12 @@ _NO_KNOWN_ISSUER = {18, 19, 20, 21}  # X509_V_ERR_*: signed by itself, or by nob
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. `idle` is the longest silence, the wait for the first byte included."""
+    """Seconds. `first` is from the request to the first byte of the answer's body, however
+    slowly its head comes; `idle` is the longest silence afterwards."""
 
     connect: float = 10.0
     idle: float = 300.0
+    first: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +92,23 @@ async def post(
             request = client.build_request(
                 "POST", url, content=content, headers={**sent, **(headers or {})}
             )
-            response = await unless_aborted(client.send(request, stream=True), signal)
+            async with asyncio.timeout(timeouts.first):
+                response = await unless_aborted(client.send(request, stream=True), signal)
+                if response.status_code != 200:
+                    refused = await unless_aborted(_refusal(response, secrets), signal)
+                else:
+                    chunks = response.aiter_bytes()
+                    chunk = await unless_aborted(anext(chunks, b""), signal)
             if response.status_code != 200:
-                yield await unless_aborted(_refusal(response, secrets), signal)
+                yield refused
                 return
             began = True
-            chunks = response.aiter_bytes()
-            while chunk := await unless_aborted(anext(chunks, b""), signal):
+            while chunk:
                 yield chunk
+                chunk = await unless_aborted(anext(chunks, b""), signal)
+    except TimeoutError:
+        words = f"No answer came from {shown_url(url)} within {timeouts.first:g} s"
+        yield HttpFailure(ServerError(words, ("timeout",)))
     except Aborted as stop:
         yield HttpFailure(ServerError(str(stop)), aborted=True)
     except Exception as error:

@@ -45,6 +45,11 @@ class Key:
         # A copy in a file or another process would be a key in a file.
         return (Key, ())
 
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a key, or a function to ask for one."""
+        return self._source is not None
+
     def read(self) -> str:
         """The key's text without white space around it; empty where there is none.
 

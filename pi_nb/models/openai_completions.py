@@ -9,12 +9,10 @@ touches the network.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pi_nb.abort import AbortSignal
 from pi_nb.js import dumps
 from pi_nb.messages import (
     AssistantMessage,
@@ -30,12 +28,9 @@ from pi_nb.messages import (
 )
 from pi_nb.text import scrub_data
 
+from .adapter import Adapter
 from .completions_events import REASONING_KEYS, Events
-from .errors import ServerError
-from .http import ANSWER_LIMIT, HttpFailure, Timeouts, post
-from .keys import ApiKey, Key, bearer, scrub_keys, secret_values
-from .sse import SseEvent, SseParser, TooLong
-from .types import End, Model, Request, StreamEvent
+from .types import Model, Request
 
 API = "openai-completions"
 
@@ -63,7 +58,7 @@ class Dialect:
 
 
 def request_body(model: Model, request: Request, dialect: Dialect = Dialect()) -> dict[str, Any]:
-    """The JSON of one request, its strings free of surrogate halves.
+    """The JSON of one request, without `extra_body`.
 
     Expects messages as `pairing` leaves them. Images inside tool results are not accepted
     by this API; they follow in a user message after the batch of results.
@@ -95,8 +90,7 @@ def request_body(model: Model, request: Request, dialect: Dialect = Dialect()) -
         body["reasoning_effort"] = options.thinking_level
     elif options.temperature is not None:
         body["temperature"] = options.temperature
-    clean: dict[str, Any] = scrub_data(body | options.extra_body)
-    return clean
+    return body
 
 
 def _messages(request: Request, dialect: Dialect) -> Iterator[dict[str, Any]]:
@@ -165,115 +159,26 @@ def _parts(blocks: Sequence[UserBlock]) -> list[dict[str, Any]]:
 # --- the exchange ---------------------------------------------------------------------------
 
 
-class OpenAICompletions:
+class OpenAICompletions(Adapter[Dialect]):
     """A `ChatModel` behind a Chat Completions server.
 
     Args:
         model: `base_url` is the part before `/chat/completions`, usually ending in `/v1`.
         api_key: Sent as Bearer; a function is asked at every request. Local servers need
             none. It is shown nowhere.
+        dialect: Where the server differs from the rest.
     """
 
-    def __init__(
-        self, model: Model, *, api_key: ApiKey = None, dialect: Dialect = Dialect()
-    ) -> None:
-        self._model = model
-        self._key = Key(api_key)
-        self.dialect = dialect
+    api = API
 
-    def __repr__(self) -> str:
-        return f"OpenAICompletions({self._model}, {self._key})"
+    def standard(self) -> Dialect:
+        return Dialect()
 
-    @property
-    def model(self) -> Model:
-        return self._model
+    def url(self) -> str:
+        return f"{self._model.base_url.rstrip('/')}/chat/completions"
 
-    async def stream(
-        self, request: Request, signal: AbortSignal
-    ) -> AsyncGenerator[StreamEvent, None]:
-        """Ask once; see `ChatModel.stream`."""
-        try:
-            secret = self._key.read()
-        except Exception as error:
-            words = f"The function that gives the key failed with {type(error).__name__}"
-            yield End(reason="error", error_message=words, failure="auth")
-            return
-        try:
-            body = request_body(self._model, request, self.dialect)
-        except (ValueError, RecursionError) as error:
-            words = f"The request cannot be written as JSON: {error}"
-            yield End(reason="error", error_message=words, failure="invalid")
-            return
-        options = request.options
-        if options.on_payload is not None:
-            try:
-                body = await options.on_payload(body)
-            except Exception as error:
-                yield End(reason="error", error_message=str(error), failure="invalid")
-                return
-        secrets = (secret, *secret_values(options.headers))
-        answer = post(
-            f"{self._model.base_url.rstrip('/')}/chat/completions",
-            body,
-            signal=signal,
-            headers={**bearer(secret), **options.headers},
-            timeouts=Timeouts(options.connect_timeout, options.idle_timeout),
-            secrets=secrets,
-        )
-        async with aclosing(answer), aclosing(_read(answer)) as events:
-            async for event in events:
-                if isinstance(event, End) and event.error_message:
-                    event = event.having(error_message=scrub_keys(event.error_message, secrets))
-                yield event
+    def body(self, request: Request) -> dict[str, Any]:
+        return request_body(self._model, request, self.dialect)
 
-
-class _Whole:
-    """A body that is one JSON document, in the place of a stream's parser."""
-
-    def __init__(self) -> None:
-        self._body = bytearray()
-
-    def feed(self, chunk: bytes) -> list[SseEvent | TooLong]:
-        self._body += chunk
-        return [TooLong(ANSWER_LIMIT)] if len(self._body) > ANSWER_LIMIT else []
-
-    def close(self) -> list[SseEvent | TooLong]:
-        return [SseEvent(self._body.decode("utf-8", "replace"))]
-
-
-async def _read(answer: AsyncIterator[bytes | HttpFailure]) -> AsyncGenerator[StreamEvent, None]:
-    """The events of an answer, whether its bytes are a stream or one JSON document."""
-    events = Events()
-    reader: SseParser | _Whole | None = None
-    failure: HttpFailure | None = None
-    async for item in answer:
-        if isinstance(item, HttpFailure):
-            failure = item
-            break
-        if reader is None:
-            # What a body is shows in its first character; content types are often wrong.
-            item = item.lstrip()
-            if not item:
-                continue
-            if item.startswith(b"<"):
-                failure = HttpFailure(ServerError(A_PAGE, ("invalid",)))
-                break
-            reader = _Whole() if item.startswith((b"{", b"[")) else SseParser()
-        for event in _told(events, reader.feed(item)):
-            yield event
-        if events.over:
-            break
-    if reader is not None and not events.over:
-        for event in _told(events, reader.close()):
-            yield event
-    for event in events.close(failure):
-        yield event
-
-
-def _told(events: Events, found: list[SseEvent | TooLong]) -> Iterator[StreamEvent]:
-    for one in found:
-        if isinstance(one, TooLong):
-            words = f"The server sent more than {one.limit:,} bytes at once"
-            yield from events.close(HttpFailure(ServerError(words, ("invalid",))))
-        else:
-            yield from events.feed(one.data)
+    def answer(self) -> Events:
+        return Events()

@@ -323,12 +323,18 @@ class Pairing:
         model = self._model
         if model is None:
             return ""
-        maker = (message.provider, message.model, message.api or model.api)
-        if maker != (model.provider, model.id, model.api or message.api):
+        if not same_maker(message, model):
             return "Reasoning of another model"
         if model.api in SIGNING_APIS and not block.thinking_signature:
             return "Reasoning without a signature"
         return ""
+
+
+def same_maker(message: AssistantMessage, model: Model) -> bool:
+    """Whether a message is this model's own, by the same wire format: only to it go the marks
+    back that a provider put on its text, its reasoning and its calls."""
+    maker = (message.provider, message.model, message.api or model.api)
+    return maker == (model.provider, model.id, model.api or message.api)
 
 
 def _index(change: Change) -> int:

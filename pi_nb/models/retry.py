@@ -187,7 +187,13 @@ RULES: list[Rule] = [
     Rule(
         "auth",
         statuses=(401, 403),
-        codes=("authentication_error", "invalid_api_key", "permission_error", "permission_denied"),
+        codes=(
+            "no_key",
+            "authentication_error",
+            "invalid_api_key",
+            "permission_error",
+            "permission_denied",
+        ),
         text=r"(?:invalid|incorrect|missing|no) api[ _-]?key|unauthori[sz]ed",
     ),
     Rule(

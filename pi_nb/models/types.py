@@ -8,7 +8,7 @@ is `error` or `aborted`, and what had arrived is kept.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Literal, Protocol
 
 from pydantic import Field
@@ -25,13 +25,32 @@ THINKING_LEVELS: tuple[ThinkingLevel, ...] = (
 )  # fmt: skip
 
 
-class Price(Wire):
+class Rate(Wire):
     """US dollars for a million tokens."""
 
     input: float = 0
     output: float = 0
     cache_read: float = 0
     cache_write: float = 0
+    cache_write1h: float | None = Field(default=None, alias="cacheWrite1h")
+    """For a cache that lives an hour; None: twice the input, as Anthropic bills it."""
+
+
+class Tier(Rate):
+    """The rate of requests whose prompt is longer than this many tokens."""
+
+    input_tokens_above: int
+
+
+class Price(Rate):
+    """What a model costs; by the length of the prompt where the provider has tiers."""
+
+    tiers: tuple[Tier, ...] = ()
+
+    def at(self, prompt_tokens: int) -> Rate:
+        """The rate of a request with so long a prompt, cached tokens included."""
+        above = [tier for tier in self.tiers if prompt_tokens > tier.input_tokens_above]
+        return max(above, key=lambda tier: tier.input_tokens_above, default=self)
 
 
 class Model(Brief):
@@ -66,6 +85,40 @@ class ToolSpec(Wire):
     parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
 
 
+CacheRetention = Literal["none", "short", "long"]
+"""`short`: minutes, the provider's default. `long`: an hour or a day, as far as it goes."""
+
+
+class WireRequest:
+    """One request as it goes to a server: where to, with which headers, which JSON.
+
+    The body is made again when somebody asks for it, unless a hook changed it: the last
+    fifty of a long session do not keep it fifty times.
+    """
+
+    __slots__ = ("_make", "headers", "url")
+
+    def __init__(self, url: str, headers: Mapping[str, str], make: Callable[[], Any]) -> None:
+        """
+        Args:
+            url: Without user, password and query.
+            headers: Without the secrets in them.
+            make: Gives the body; pure.
+        """
+        self.url = url
+        self.headers = dict(headers)
+        self._make = make
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The JSON as it was sent."""
+        made: dict[str, Any] = self._make()
+        return made
+
+    def __repr__(self) -> str:
+        return f"POST {self.url}"
+
+
 class RequestOptions(Wire):
     """What a request may say besides the conversation. None: the model's own default."""
 
@@ -74,14 +127,24 @@ class RequestOptions(Wire):
     thinking_level: ThinkingLevel = "off"
     connect_timeout: float = 10.0
     """Seconds."""
+    first_byte_timeout: float = 300.0
+    """Seconds from the request to the first byte of the answer's body."""
     idle_timeout: float = 300.0
-    """Seconds without a byte from the server; a comment line counts as one."""
+    """Seconds of silence after it; a comment line is none."""
+    cache: CacheRetention = "short"
+    """How long a prompt cache is to be kept, where the provider lets it be chosen."""
+    session_id: str | None = None
+    """Sent where a provider takes it to find the cache of a conversation again."""
+    metadata: dict[str, str] = Field(default_factory=dict)
+    """Sent where a provider takes such words about a request; `user_id` among them."""
     headers: dict[str, str] = Field(default_factory=dict, repr=False, exclude=True)
     """May hold a key: never shown, and not part of the wire form."""
     on_payload: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = Field(
         default=None, repr=False, exclude=True
     )
     """Shown the JSON body before it is sent, and gives the one to send. Not in the wire form."""
+    on_sent: Callable[[WireRequest], None] | None = Field(default=None, repr=False, exclude=True)
+    """Shown what goes to the server, without the key. Not in the wire form."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Merged into the JSON body last, for what this project does not name."""
 
@@ -133,15 +196,18 @@ class CallStart(Wire):
     index: int
     id: str
     name: str
+    signature: str | None = None
+    """A provider's own mark of the call, sent back to it unread."""
 
 
 class CallDelta(Wire):
-    """A piece of the arguments' JSON text. `name` where it only arrives now."""
+    """A piece of the arguments' JSON text. `name` and `signature` where they arrive now."""
 
     type: Literal["call_delta"] = "call_delta"
     index: int
     delta: str
     name: str | None = None
+    signature: str | None = None
 
 
 class UsageUpdate(Wire):

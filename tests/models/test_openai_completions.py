@@ -89,7 +89,8 @@ async def test_without_a_prompt_and_tools_neither_is_sent() -> None:
 async def test_options_are_sent_where_they_were_given() -> None:
     options = RequestOptions(max_tokens=9, temperature=0.5, extra_body={"seed": 1, "stream": False})
 
-    body = request_body(MODEL, Request(options=options), Dialect(max_tokens_field="limit"))
+    model = OpenAICompletions(MODEL, dialect=Dialect(max_tokens_field="limit"))
+    body = model.wire(Request(options=options)).body
 
     assert (body["limit"], body["temperature"], body["seed"], body["stream"]) == (9, 0.5, 1, False)
 
@@ -164,7 +165,7 @@ async def test_half_characters_never_reach_the_wire() -> None:
     call = CALL.having(arguments={broken: broken})
     request = Request(system_prompt=broken, messages=(user(broken), says(call)))
 
-    body = request_body(MODEL, request)
+    body = OpenAICompletions(MODEL).wire(request).body
 
     assert "\\ud83d" not in repr(body)
     assert body["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"a�":"a�"}'
