@@ -202,7 +202,7 @@ RULES: list[Rule] = [
         codes=("not_found_error", "model_not_found"),
         text=r"model\b.{0,80}\b(?:not found|does not exist)",
     ),
-    Rule("timeout", statuses=(408, 504, 524), text=r"timed? ?out"),
+    Rule("timeout", statuses=(408, 504, 524), codes=("timeout_error",), text=r"timed? ?out"),
     Rule("cut_off", text=r"ended early|incomplete chunked read|premature(?:ly)? clos"),
     Rule("network", text=r"connection (?:refused|reset|aborted|error)|network error"),
     Rule("invalid", statuses=(400, 405, 415, 422), codes=("invalid_request_error",)),

@@ -15,12 +15,16 @@ from loopback import Loopback
 
 from pi_nb.abort import AbortSignal
 from pi_nb.models.answer import Answer
+from pi_nb.models.anthropic_events import Events as AnthropicEvents
 from pi_nb.models.completions_events import Events as CompletionsEvents
 from pi_nb.models.http import post
 
 pytestmark = pytest.mark.anyio
 
-READERS: dict[str, Callable[[], Answer]] = {"openai-completions": CompletionsEvents}
+READERS: dict[str, Callable[[], Answer]] = {
+    "anthropic-messages": AnthropicEvents,
+    "openai-completions": CompletionsEvents,
+}
 every_fixture = pytest.mark.parametrize("path", fixtures(), ids=name_of)
 
 
